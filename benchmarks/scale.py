@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from kymograph._errors import KymographError
-from kymograph._runs.log import Log
 from kymograph._runs.provenance import hardware
 from kymograph._runs.record import RunResult, pack_record, store_record
 from kymograph._runs.spec import RunSpec
@@ -72,6 +71,7 @@ def make_runs(root: Path, shape: Shape) -> None:
     """Writes the log, the declaration and the record of every run of ``shape`` below ``root``."""
     from kymograph._experiments.running import run_sweep
     from kymograph._experiments.stages import ComputeOptions, declare_stage
+    from kymograph._runs.directory import Directory
     from kymograph._runs.provenance import provenance
     from kymograph._runs.store import Store
     from kymograph._studies.loading import load_study
@@ -82,10 +82,11 @@ def make_runs(root: Path, shape: Shape) -> None:
         options = ComputeOptions(trained, "serial", quiet=True, device="cpu")
         run_sweep("depth", seeds[:1], options, fields=shape.fields(0))
         patterns = {run.arm: RunResult(run.series, run.summary) for run in Store.open(trained)}
+    directory = Directory(root)
     for setting in range(shape.settings):
         specs = study.specs(seeds, None, shape.fields(setting))
-        declare_stage(root, study, specs, seeds, shape.fields(setting), {})
-        origin = {**provenance("cpu", 1), "log": list(Log.read(root).heads)}
+        declare_stage(directory, study, specs, seeds, shape.fields(setting), {})
+        origin = {**provenance("cpu", 1), "log": list(directory.log.heads)}
         for spec in specs:
             store_record(root, spec, pack_record(spec, _varied(patterns[spec.arm], spec), origin), 0.01)
 

@@ -30,7 +30,7 @@ ROOMS = {
     ],
 }  # fmt: skip
 WITHOUT_TORCH = (
-    "kymograph._statistics.p_values", "kymograph._runs.archive", "kymograph._runs.formats", "kymograph._runs.listing",
+    "kymograph._statistics.p_values", "kymograph._runs.directory", "kymograph._runs.formats", "kymograph._runs.listing",
     "kymograph._sweep.engines.base", "kymograph._sweep.engines.local", "kymograph._sweep.engines.dask",
     "kymograph._sweep.engines.slurm", "kymograph._studies.loading", "kymograph._claims.judge",
     "kymograph._selftest.rates",
@@ -260,6 +260,7 @@ OUR_OWN = {
     "_pictures/live/web.py": {"loads"},  # the state that this process has just made
     "_pictures/report/methods.py": {"loads"},  # a text that was made a line before
     "_pictures/report/assets.py": {"read_text"},  # the package's own templates
+    "_runs/log.py": {"open"},  # this process's own segment, to append to
     "_runs/provenance.py": {"read_bytes", "read_text"},  # our own source; /proc/cpuinfo, whose size is 0
     "_runs/resume.py": {"load", "loads"},  # tensors whose header was checked; a text that was made in the same line
     "_sharing/bundle.py": {"open"},  # members of an archive that was checked

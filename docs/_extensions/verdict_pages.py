@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph._claims.judge import judge
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.tuned import tuned_study
 from kymograph._sharing.bundle import opened_runs
 from kymograph._studies.loading import load_study
@@ -51,10 +51,10 @@ PAGES = (
 def page_from_evidence(page: Page) -> str:
     """Returns the text of a page, judged from its evidence."""
     with opened_runs(page.evidence) as directory:
-        archive = Archive.open(directory).checked()
-        studies = [load_study(name) for name in archive.studies if tuned_study(name) is None]
-        ids = {run.id for run in archive.store if tuned_study(run.study) is None}
-        return verdict_page(judge(archive), archive, studies, ids, page.data, page.command, page.study)
+        runs = Directory(directory).checked()
+        studies = [load_study(name) for name in runs.studies if tuned_study(name) is None]
+        ids = {run.id for run in runs.store if tuned_study(run.study) is None}
+        return verdict_page(judge(runs), runs, studies, ids, page.data, page.command, page.study)
 
 
 def main() -> None:

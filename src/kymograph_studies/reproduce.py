@@ -25,7 +25,7 @@ from kymograph._io.writing import write_atomically
 from kymograph._pictures.figures import file_name
 from kymograph._pictures.report.page import write_report
 from kymograph._pictures.verdict_table import MARGIN, count_text, print_verdicts, unbroken, write_verdicts
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import code_hash
 from kymograph._runs.store import Store
 from kymograph._studies.loading import load_study
@@ -153,16 +153,16 @@ def reproduce(
         print(f"{submitted} runs are in the queue; run the same command again when they have ended")
         return 1 if failed else 0
     # The directory may hold runs with other settings, e.g. of an earlier `--quick`; only the runs above are judged.
-    archive = Archive.open(root).checked()
-    verdicts = judge(archive, only=ids)
+    directory = Directory(root).checked()
+    verdicts = judge(directory, only=ids)
     print()
     print_verdicts(verdicts)
     (data_path,) = write_verdicts(verdicts, str(root / "verdicts.json"), None)
     given = [*(["--study", study] if study else []), *(["--data", data] if data != "digits" else [])]
     command = " ".join(["kymograph reproduce", *given])
-    text = verdict_page(verdicts, archive, studies.values(), ids, data, command, study or "")
+    text = verdict_page(verdicts, directory, studies.values(), ids, data, command, study or "")
     write_atomically(root / "verdicts.md", text.encode())
-    page = write_report(archive, verdicts, root / "report.html", only=ids)
+    page = write_report(directory, verdicts, root / "report.html", only=ids)
     print()
     files = {"Report": page, "All verdicts": root / "verdicts.md", "as data": data_path}
     print("\n".join(closing_lines(verdicts, files, root, line_width())))

@@ -15,7 +15,6 @@ from kymograph._pictures.report.charts import Chart, ChartRequest, Key, Panel, t
 from kymograph._pictures.report.svg import Frame, Scale, element, labels, picture
 from kymograph._pictures.report.svg import number as as_text
 from kymograph._pictures.styles import ArmStyle
-from kymograph._runs.history import log_of
 from kymograph_studies.variance import (
     ALL,
     ORDER,
@@ -42,11 +41,11 @@ COLUMNS = (
 
 def variance_panel(request: ChartRequest) -> Chart | None:
     """Returns one picture per headline number; None unless some arm was run with at least two sources."""
-    root, studies = request.store.root, request.store.studies
+    directory, studies = request.store.directory, request.store.studies
     headlines = request.display.options.get("headlines")
     if not isinstance(headlines, Mapping) or len(studies) != 1 or not has_several_sources(request.store.finished):
         return None
-    registered = {} if root is None else registered_claims(log_of(root), studies[0])
+    registered = {} if directory is None else registered_claims(directory.covering_log, studies[0])
     ratios = compared_as_ratios(versions[-1] for versions in registered.values())
     arms = arm_spreads(request.store.finished, headlines, ratios)
     if not arms:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from kymograph._claims.verdict import Verdicts
 from kymograph._pictures.verdict_table import summary_lines
 from kymograph._rounding import estimate_text, number_text
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import SHORT
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
@@ -108,7 +108,7 @@ def _estimate(number: HeadlineNumber) -> str:
 
 def verdict_page(
     verdicts: Verdicts,
-    archive: Archive,
+    directory: Directory,
     studies: Collection[Study[Any]],
     ids: set[str],
     data: str,
@@ -119,14 +119,14 @@ def verdict_page(
 
     Args:
         verdicts: the verdicts on all claims.
-        archive: the directory with the runs.
+        directory: the directory with the runs.
         studies: those whose runs were judged; they hold the published values.
         ids: the runs that were judged.
         data: the data set that the image studies used.
         command: the command that writes the page.
         about: the one study that the page is about; empty: those of the scripts.
     """
-    runs = [run for run in archive.store.finished if run.id in ids]
+    runs = [run for run in directory.store.finished if run.id in ids]
     seeds = len({run.seed for run in runs})
     name = {"digits": "embedded data", "cifar10": "CIFAR-10"}.get(data, data)
     ran = f"{counted(len(runs), 'run')}, {counted(seeds, 'seed')}"
@@ -146,7 +146,7 @@ def verdict_page(
                 compared.setdefault(source, []).extend(comparisons)
     if compared:
         parts += ["## Published values", *itertools.starmap(_published, compared.items())]
-    parts += ["## Provenance", _provenance(runs, archive)]
+    parts += ["## Provenance", _provenance(runs, directory)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -172,7 +172,7 @@ def _published(source: str, comparisons: Sequence[PublishedComparison]) -> str:
     return f"{text}\n\n{markdown_table(header, rows).strip()}"
 
 
-def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
+def _provenance(runs: Sequence[StoredRun], directory: Directory) -> str:
     values: dict[str, list[Any]] = {
         "data digest": [run.summary.get("data_digest") for run in runs],
         "code": [run.provenance.get("code") for run in runs],
@@ -188,7 +188,7 @@ def _provenance(runs: Sequence[StoredRun], archive: Archive) -> str:
         [name, ", ".join(sorted({str(value) for value in of_runs if value is not None}))]
         for name, of_runs in values.items()
     ]
-    heads = ", ".join(archive.log.heads)
+    heads = ", ".join(directory.log.heads)
     rows.append(["heads of the log", f"`{heads}`" if heads else "none"])
     table = markdown_table(["", ""], [row for row in rows if row[1]]).strip()
     text = (

@@ -154,11 +154,11 @@ def half_exported(stage: Path) -> None:
 
 def plan_one_more(directory: Path) -> None:
     """Plans a run that nobody computes, so that it can be given up."""
-    from kymograph._runs.history import log_sweep
+    from kymograph._runs.directory import Directory
     from kymograph._runs.store import Store
 
     run = Store.open(directory / "runs")[0]
-    log_sweep(directory / "runs", run.spec.at_seeds([9]))
+    Directory(directory / "runs").plan(run.spec.at_seeds([9]))
 
 
 def fingerprint(directory: Path) -> dict[str, Any]:

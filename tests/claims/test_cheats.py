@@ -18,8 +18,7 @@ from kymograph._claims.registration import register_claims, registered_seeds
 from kymograph._claims.verdict import Verdict
 from kymograph._cli.verbs.judgement import abandon_runs
 from kymograph._errors import KymographError
-from kymograph._runs import log
-from kymograph._runs.log import DIRECTORY
+from kymograph._runs.log import DIRECTORY, Log
 from kymograph._sharing.verify import all_hold, verify
 from tests.studies.spiky import REFERENCE as SPIKY
 from tests.studies.tossing import REFERENCE, Tossing, claim
@@ -176,7 +175,7 @@ def test_an_edited_entry_of_the_log_shows_everywhere(tmp_path: Path) -> None:
 def test_a_forged_entry_that_says_nothing_is_named(tmp_path: Path, entry: tuple[str, dict]) -> None:
     """Its hash fits, and nothing that reads the log uses it: it used to be left out without a word."""
     run(tmp_path, shift=3.0)
-    forged = log.append(tmp_path, *entry).hash[:16]
+    forged = Log.read(tmp_path).append(*entry).hash[:16]
     (found,) = [finding for finding in verify(tmp_path) if finding.what == "the log"]
     assert not found.holds and forged in found.detail
     assert verdict(tmp_path).outcome == "INVALID" and forged in verdict(tmp_path).reason

@@ -15,8 +15,8 @@ from kymograph._claims.evidence import StudyEvidence, has_planned_runs
 from kymograph._claims.family import decide_claims
 from kymograph._claims.verdict import Outcome, Verdict, setup_text
 from kymograph._errors import KymographError
-from kymograph._runs.archive import Damaged
 from kymograph._runs.declaration import Arm, Declaration
+from kymograph._runs.directory import Damaged
 from kymograph._runs.spec import RunSpec
 from kymograph._statistics.intervals import t_interval
 

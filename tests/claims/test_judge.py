@@ -20,6 +20,7 @@ from kymograph._claims.judge import judge
 from kymograph._claims.registration import register_claims, register_study
 from kymograph._claims.verdict import Outcome, Verdict, Verdicts
 from kymograph._runs import locating
+from kymograph._runs.log import Log
 from kymograph._runs.store import Store
 from kymograph._streams import fixed_seeds
 from kymograph._studies.loading import load_study
@@ -111,7 +112,7 @@ def test_a_margin_changed_after_the_runs_shows(runs: Path, monkeypatch: pytest.M
     verdict = by_name(judged(runs))[SPIKES]
     assert verdict.registration == "changed after runs existed (margin)"
     # Running again does not paper over it.
-    register_study(runs, spiky.Spiky(), fixed_seeds(10), {})
+    register_study(Log.read(runs), spiky.Spiky(), fixed_seeds(10), {})
     assert by_name(judged(runs))[SPIKES].registration == "changed after runs existed (margin)"
     assert "changed after runs existed" in json.dumps(judged(runs).rows())
 

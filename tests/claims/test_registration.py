@@ -15,7 +15,8 @@ import kymograph as ky
 from kymograph._claims.registration import NOT_LOGGED, REGISTRATION, log_problems
 from kymograph._claims.tuning import CHOICE
 from kymograph._runs import log
-from kymograph._runs.history import SWEEP, History, abandon, log_replaced
+from kymograph._runs.directory import Directory
+from kymograph._runs.history import SWEEP, History
 from kymograph._runs.log import Entry, Log
 from kymograph._sharing.verify import verify
 from tests.cli.command import call
@@ -31,8 +32,8 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
     out = tmp_path_factory.mktemp("log")
     store = kymograph.run(REFERENCE, n_seeds=6, out=out, quiet=True)
     kymograph.run(TUNED, n_seeds=6, out=out, quiet=True, depth=1.0)
-    abandon(out, [store[0].spec], "too dear")
-    log_replaced(out, store[1].spec)
+    Directory(out).abandon([store[0].spec], "too dear")
+    Directory(out).replacing(store[1].spec)
     return list(Log.read(out).entries.values())
 
 
@@ -52,7 +53,7 @@ def changed(content: Any) -> Iterator[Any]:
 
 def test_what_the_program_writes_has_no_problem(entries: list[Entry]) -> None:
     assert {entry.kind for entry in entries} == {SWEEP, REGISTRATION, CHOICE, "abandoned", "replaced"}
-    assert log_problems(Log({entry.hash: entry for entry in entries})) == []
+    assert log_problems(Log(entries=entries)) == []
 
 
 def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) -> None:
@@ -61,7 +62,7 @@ def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) ->
         entry = next(one for one in entries if one.kind == kind)
         for content in changed(dict(entry.content)):
             forged = Entry(kind, content, (), entry.time, entry.writer)
-            found = Log({forged.hash: forged})
+            found = Log(entries=[forged])
             problems = log_problems(found)
             assert all(forged.hash[: log.SHORT] in problem for problem in problems)
             if kind == SWEEP and not problems:  # every run that it lists is planned
@@ -92,7 +93,7 @@ def test_names_of_what_is_wrong(tmp_path: Path) -> None:
         (CHOICE, {"study": "s", "choices": [{}]}, "a choice lacks its arm"),
         ("hearsay", {}, "is of a kind that this version does not know"),
     ):
-        written = log.append(tmp_path, kind, content)
+        written = Log.read(tmp_path).append(kind, content)
         (problem,) = [one for one in log_problems(Log.read(tmp_path)) if written.hash[: log.SHORT] in one]
         assert words in problem
 

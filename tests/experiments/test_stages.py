@@ -16,7 +16,7 @@ from kymograph._errors import KymographError
 from kymograph._experiments import running, stages
 from kymograph._experiments.running import run_sweep
 from kymograph._experiments.stages import ComputeOptions
-from kymograph._runs import log
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import Log
 from kymograph._sharing.verify import verify
 from kymograph._sweep.heartbeat import RUNNING
@@ -164,7 +164,7 @@ def test_deleting_all_tuning_runs_is_noticed(copy: Path) -> None:
 def test_a_choice_that_is_logged_afterwards_does_not_replace_the_first(copy: Path) -> None:
     (old,) = Log.read(copy).of_kind(CHOICE)
     content = {**old.content, "choices": [{**one, "value": 0.01} for one in old.content["choices"]]}
-    log.append(copy, CHOICE, content)
+    Log.read(copy).append(CHOICE, content)
     assert "was chosen for fast, and its tuning runs say 0.1" in verdicts(copy)["fast"].reason
 
 
@@ -184,7 +184,7 @@ def test_runs_from_before_the_choice_are_noticed(tmp_path: Path, monkeypatch: py
         path.write_text("".join(line for line in lines if f'"kind": "{CHOICE}"' not in line))
     monkeypatch.setattr(running, "tune_arms", unlogged)
     run(tmp_path)
-    log.append(tmp_path, CHOICE, entries[0].content)
+    Log.read(tmp_path).append(CHOICE, entries[0].content)
     assert verdicts(tmp_path)["fast"].reason == "10 runs of fast started before its rate was chosen"
 
 
@@ -192,7 +192,7 @@ def _arguments(out: Path) -> tuple[Any, ...]:
     from kymograph._studies.loading import load_with_reference
 
     study, code = load_with_reference(REFERENCE)
-    return study, code, dict.fromkeys(("slow", "fast"), RULE), ky.fixed_seeds(10), {"depth": 1.0}
+    return Directory(out), study, code, dict.fromkeys(("slow", "fast"), RULE), ky.fixed_seeds(10), {"depth": 1.0}
 
 
 def _runs(out: Path, arm: str) -> tuple[Any, Any]:

@@ -43,7 +43,7 @@ def follow(out: Path, contents: dict[str, bytes]) -> tuple[list[str], list[Seque
     """Runs a sweep where somebody put the files of a job array; returns how its runs ended, and Slurm's calls."""
     study, code = load_with_reference(REFERENCE)
     (spec,) = study.specs([1], ["heads"])
-    (order,) = orders_for(code, [Stack((spec,), (True,), 1)], out, "cpu", None)
+    (order,) = orders_for(code, [Stack((spec,), (True,), 1)], out, (), "cpu", None)
     batch = Batch(out / slug(study.name) / SLURM / "kymograph-00")
     batch.directory.mkdir(parents=True)
     for name, content in contents.items():

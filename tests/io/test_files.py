@@ -33,7 +33,7 @@ from kymograph._io.files import (
     real_path,
 )
 from kymograph._io.writing import make_directory, write_atomically, written_atomically
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 
 
 def test_a_file_is_read_whole(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_links_in_a_circle_lead_nowhere_and_raise_nothing(tmp_path: Path) -> Non
     loop.symlink_to(loop)
     assert real_path(loop).name == "log.json"
     with pytest.raises(KymographError):
-        Archive.open(loop)
+        Directory(loop).checked()
     (tmp_path / "beside").symlink_to(tmp_path)
     assert real_path(tmp_path / "beside") == real_path(tmp_path)
 

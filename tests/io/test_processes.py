@@ -109,7 +109,7 @@ def container() -> list[str]:
 WRITER = """
 import os, sys, time
 from pathlib import Path
-from kymograph._runs.log import append
+from kymograph._runs.log import Log
 from kymograph._sweep.heartbeat import Heartbeat
 from kymograph._sweep.orders import Stack
 from tests.pictures.live.stage import finish, specs
@@ -124,7 +124,7 @@ def slowly(source, target):
         time.sleep(0.01)
     rename(source, target)
 os.rename = slowly
-append(root, "note", {"writer": name})
+Log.read(root).append("note", {"writer": name})
 from kymograph._io.processes import remove_abandoned_files
 remove_abandoned_files(root / "warmup")
 with Heartbeat(root, Stack(tuple(specs(1)), (True,), 50), Nobody()):

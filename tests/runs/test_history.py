@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph._runs.declaration import Declaration
-from kymograph._runs.history import code_words, current_code, planned_runs
+from kymograph._runs.directory import Directory
+from kymograph._runs.history import code_words, current_code
 from kymograph._runs.spec import RunSpec
 from kymograph._sharing.verify import all_hold, verify
 from tests.pictures.live.stage import plan
@@ -34,7 +35,7 @@ def test_the_plan_is_the_union_of_all_sweeps(tmp_path_factory: pytest.TempPathFa
     root = tmp_path_factory.mktemp("plan")
     for specs in sweeps:
         plan(root, specs)
-    planned = planned_runs(root)
+    planned = Directory(root).planned
     assert sorted(run.id for run in planned) == sorted({spec.id for specs in sweeps for spec in specs})
     assert {run.id: run for run in planned} == {spec.id: spec for specs in sweeps for spec in specs}
 
@@ -47,10 +48,10 @@ def test_a_sweep_notes_its_runs_before_it_starts_and_a_smaller_one_unlists_none(
     assert {path.name: path.read_bytes() for path in (tmp_path / "log").iterdir()} == before
     kymograph.run(walks.REFERENCE, seeds=[3], **options)
     for directory in (tmp_path, tmp_path / "walks"):
-        assert [(run.study, run.arm, run.seed) for run in planned_runs(directory)] == [
+        assert [(run.study, run.arm, run.seed) for run in Directory(directory).planned] == [
             ("walks", "extreme/clip", seed) for seed in (1, 2, 3)
         ]
-    assert {run.directory for run in planned_runs(tmp_path)} == {
+    assert {run.directory for run in Directory(tmp_path).planned} == {
         f"{run.directory.parent.name}/{run.directory.name}" for run in kymograph.Store.open(tmp_path)
     }
 
@@ -76,7 +77,7 @@ for seed in range(4):
 """
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "abc"]
     assert [writer.wait() for writer in writers] == [0, 0, 0]
-    assert len(planned_runs(tmp_path)) == 24 and all_hold(verify(tmp_path))
+    assert len(Directory(tmp_path).planned) == 24 and all_hold(verify(tmp_path))
     assert not (tmp_path / ".lock").exists()
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from kymograph._errors import KymographError
-from kymograph._runs.archive import Archive
-from kymograph._runs.history import log_sweep
+from kymograph._runs.directory import Directory
 from kymograph._runs.listing import NamedRun, match, named_runs
 from kymograph._runs.record import RunResult, write_failure
 from kymograph._runs.spec import RunSpec
@@ -31,8 +30,8 @@ def runs(tmp_path: Path) -> list[NamedRun]:
     write_record(tmp_path, broken, RunResult({}, {"loss": 2.0}), {}, 1.0)
     (tmp_path / broken.directory / "status.json").write_text("{")
     (tmp_path / "rates").mkdir(exist_ok=True)
-    log_sweep(tmp_path, [spec("a/b", 3, version=2, lr=0.1)])
-    return named_runs(Archive.open(tmp_path))
+    Directory(tmp_path).plan([spec("a/b", 3, version=2, lr=0.1)])
+    return named_runs(Directory(tmp_path))
 
 
 def test_names_are_unique_and_have_the_settings_that_tell_runs_apart(runs: list[NamedRun]) -> None:
@@ -80,5 +79,5 @@ def test_a_damaged_run_has_its_own_directory_whatever_it_is_called(tmp_path: Pat
     for one in (name, "a-s1-x"):
         (tmp_path / "st" / one).mkdir(parents=True)
         (tmp_path / "st" / one / "status.json").write_text("{")
-    found = {run.directory for run in named_runs(Archive.open(tmp_path))}
+    found = {run.directory for run in named_runs(Directory(tmp_path))}
     assert found == {tmp_path / "st" / name, tmp_path / "st" / "a-s1-x"}

@@ -12,7 +12,7 @@ import pytest
 from kymograph._errors import KymographError
 from kymograph._pictures.live.reading import read_state
 from kymograph._runs import locating as finding
-from kymograph._runs.archive import Archive, read_archive
+from kymograph._runs.directory import Directory, read_directory
 from kymograph._runs.locating import find_runs
 from kymograph._runs.store import Store
 from tests.cli.command import call
@@ -35,7 +35,7 @@ def test_a_study_that_cannot_be_read_is_named(
         return real(path, *more, **named)
 
     monkeypatch.setattr(finding.os, call, denied)
-    archive = read_archive(tmp_path)
+    archive = read_directory(tmp_path)
     assert len(archive.store) == 2 and archive.unreadable == ("cannot read other: Permission denied",)
     assert "left out: cannot read other: Permission denied" in capsys.readouterr().err
 
@@ -45,7 +45,7 @@ def test_permissions_on_disk(tmp_path: Path) -> None:
     make(tmp_path)
     (tmp_path / "lab").chmod(0o400)
     try:
-        assert Archive.open(tmp_path).unreadable
+        assert Directory(tmp_path).unreadable
     finally:
         (tmp_path / "lab").chmod(0o700)
 
@@ -75,7 +75,7 @@ def test_a_backup_copy_counts_once(tmp_path: Path, where: str, capsys: pytest.Ca
         shutil.copytree(root / "lab", root / where)
     else:
         shutil.copytree(run, run.with_name(f"{run.name}.bak" if where == "suffix" else f"Copy of {run.name} (2)"))
-    archive = Archive.open(root).checked()
+    archive = Directory(root).checked()
     assert [(one.seed, one.directory.parent.name) for one in archive.store] == [(1, "lab"), (2, "lab")]
     assert not archive.damaged and "count only once" in archive.unreadable[0]
     if where in ("backup", "a-backup"):
@@ -88,7 +88,7 @@ def test_a_copy_does_not_speak_for_a_damaged_run(tmp_path: Path) -> None:
     run = make(tmp_path)
     shutil.copytree(tmp_path / "lab", tmp_path / "backup")
     (run / "config.json").write_text("{}")
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     assert [one.seed for one in archive.store] == [1] and [one.seed for one in archive.damaged] == [2]
 
 
@@ -96,5 +96,5 @@ def test_a_link_that_leads_outside_is_named_and_not_followed(tmp_path: Path) -> 
     make(tmp_path / "elsewhere")
     make(tmp_path / "runs")
     (tmp_path / "runs" / "linked").symlink_to(tmp_path / "elsewhere" / "lab")
-    archive = Archive.open(tmp_path / "runs")
+    archive = Directory(tmp_path / "runs")
     assert len(archive.store) == 2 and "linked is a symbolic link that leads outside" in archive.unreadable[0]

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kymograph._runs.log import DIRECTORY, FEW, Log, append
+from kymograph._errors import KymographError
+from kymograph._runs.log import DIRECTORY, FEW, Entry, Log
+
+
+def append(root: Path, kind: str, content: dict[str, object]) -> Entry:
+    return Log.read(root).append(kind, content)
 
 
 def segment(root: Path) -> Path:
@@ -23,7 +31,7 @@ def test_entries_come_back_in_order_and_each_follows_the_one_before(tmp_path: Pa
     assert [entry.content["number"] for entry in log.entries.values()] == [0, 1, 2, 3]
     assert list(log.entries) == [entry.hash for entry in written] and log.heads == (written[-1].hash,)
     assert log.up_to([written[1].hash]) == {written[0].hash, written[1].hash}
-    assert not log.problems and Log.read(tmp_path / "absent") == Log()
+    assert not log.problems and not Log.read(tmp_path / "absent").entries
 
 
 @pytest.mark.parametrize("line", [0, 1, 2])
@@ -50,20 +58,29 @@ def test_an_entry_with_a_hash_made_anew_breaks_the_chain(tmp_path: Path) -> None
 
 @settings(max_examples=30, deadline=None)
 @given(cut=st.integers(1, 400))
-def test_a_log_that_is_cut_anywhere_inside_an_entry_says_so(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+def test_half_an_entry_is_ignored_but_not_one_that_others_follow(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
     root = tmp_path_factory.mktemp("log")
     append(root, "note", {"text": "x" * 300})
     content = segment(root).read_bytes()
-    segment(root).write_bytes(content[: -min(cut, len(content) - 1)])
+    half = content[: -min(cut, len(content) - 1)]
+    segment(root).write_bytes(half)
     log = Log.read(root)
-    assert log.problems and not log.entries
+    assert not log.problems and not log.entries
+    path = segment(root)
+    path.write_bytes(content)
+    last = append(root, "note", {"number": 2})
+    (root / DIRECTORY / "other.jsonl").write_bytes(last.line())
+    path.write_bytes(half)
+    assert "which is gone" in Log.read(root).problems[0]
 
 
 def test_two_writers_are_merged_as_a_graph(tmp_path: Path) -> None:
     append(tmp_path, "start", {})
     code = (
-        "import sys\nfrom pathlib import Path\nfrom kymograph._runs.log import append\n"
-        "for number in range(20):\n    append(Path(sys.argv[1]), 'note', {'writer': sys.argv[2], 'number': number})\n"
+        "import sys\nfrom pathlib import Path\nfrom kymograph._runs.log import Log\nlog = Log.read(Path(sys.argv[1]))\n"
+        "for number in range(20):\n    log.append('note', {'writer': sys.argv[2], 'number': number})\n"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]
@@ -104,3 +121,98 @@ def test_entries_around_a_few_wrong_lines_are_read(tmp_path: Path) -> None:
     log = Log.read(tmp_path)
     assert list(log.entries) == [entry.hash for entry in written]
     assert [problem.split(" was")[0][-6:] for problem in log.problems] == ["line 1", "line 4"]
+
+
+def writer_that_is_gone() -> str:
+    """Returns the name of a segment whose process has ended."""
+    code = "from kymograph._io.processes import Process; print(Process.this().mark)"
+    mark = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return f"{mark}-0123abcd.jsonl"
+
+
+def test_the_next_writer_removes_what_a_killed_one_left_half_written(tmp_path: Path) -> None:
+    whole = append(tmp_path, "note", {"number": 0})
+    left = segment(tmp_path).rename(tmp_path / DIRECTORY / writer_that_is_gone())
+    left.write_bytes(whole.line() + whole.line()[:40])
+    log = Log.read(tmp_path)
+    assert list(log.entries) == [whole.hash] and not log.problems
+    assert left.read_bytes() == whole.line() + whole.line()[:40], "reading changes nothing"
+    after = log.append("note", {"number": 1})
+    assert left.read_bytes() == whole.line() and after.parents == (whole.hash,)
+    assert list(Log.read(tmp_path).entries) == [whole.hash, after.hash]
+
+
+def test_what_a_living_process_is_writing_is_left_alone(tmp_path: Path) -> None:
+    whole = append(tmp_path, "note", {"number": 0})
+    code = "from kymograph._io.processes import Process\nprint(Process.this().mark, flush=True)\ninput()"
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None and other.stdin is not None
+    path = tmp_path / DIRECTORY / f"{other.stdout.readline().strip()}-0123abcd.jsonl"
+    path.write_bytes(whole.line()[:40])
+    log = Log.read(tmp_path)
+    log.append("note", {"number": 1})
+    assert path.read_bytes() == whole.line()[:40]
+    path.write_bytes(whole.line())  # it has finished its entry
+    log.refresh()
+    assert len(log.entries) == 2 and not log.problems
+    other.communicate("\n")
+
+
+def test_a_failed_write_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.read(tmp_path)
+    first = log.append("note", {"number": 0})
+    plain = os.write
+
+    def full(handle: int, content: bytes) -> int:
+        if len(content) > 20:
+            return plain(handle, content[:20])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", lambda handle, content: full(handle, bytes(content)[:25]))
+        with pytest.raises(KymographError, match="No space left"):
+            log.append("note", {"number": 1})
+    assert segment(tmp_path).read_bytes() == first.line() and log.heads == (first.hash,)
+    last = log.append("note", {"number": 2})
+    assert last.parents == (first.hash,) and not Log.read(tmp_path).problems
+
+
+def test_a_log_is_followed_as_other_processes_append_to_it(tmp_path: Path) -> None:
+    log, other = Log.read(tmp_path), Log.read(tmp_path)
+    first = other.append("note", {"number": 0})
+    assert not log.entries
+    second = log.append("note", {"number": 1})
+    assert second.parents == (first.hash,), "what was there before an entry is its parent"
+    other.refresh()
+    assert other.heads == log.heads == (second.hash,) and list(log.entries) == list(Log.read(tmp_path).entries)
+    before = log.generation
+    shutil.rmtree(tmp_path / DIRECTORY)
+    log.refresh()
+    assert not log.entries and log.generation > before, "another log has taken its place"
+
+
+def test_appending_reads_no_entry_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each entry used to be written with the whole segment, after reading the whole log."""
+    log = Log.read(tmp_path)
+    for number in range(50):
+        log.append("note", {"number": number})
+    reads: list[int] = []
+    plain = os.read
+    monkeypatch.setattr(os, "read", lambda handle, size: (reads.append(size), plain(handle, size))[1])
+    size = segment(tmp_path).stat().st_size
+    last = log.append("note", {"number": 50})
+    assert reads == [] and segment(tmp_path).stat().st_size == size + len(last.line())
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 5), max_size=3), min_size=1, max_size=12), st.data())
+def test_what_precedes_what_agrees_with_the_ancestors(parents: list[list[int]], data: st.DataObject) -> None:
+    entries: list[Entry] = []
+    for number, above in enumerate(parents):
+        chosen = tuple(sorted({entries[index].hash for index in above if index < len(entries)}))
+        entries.append(Entry("note", {"number": number}, chosen, "", ""))
+    log = Log(entries=entries)
+    name = data.draw(st.sampled_from(list(log.entries)))
+    heads = data.draw(st.lists(st.sampled_from(list(log.entries)), max_size=3))
+    assert log.precedes(name, heads) == (name in log.up_to(heads))
+    assert set(log.heads) == set(log.entries) - {parent for entry in entries for parent in entry.parents}

@@ -17,7 +17,7 @@ from kymograph._claims.judge import judge
 from kymograph._errors import KymographError
 from kymograph._pictures.live.reading import read_state
 from kymograph._pictures.report.page import write_report
-from kymograph._runs.archive import Archive, read_archive, select
+from kymograph._runs.directory import Directory, read_directory, select
 from kymograph._runs.formats import export
 from kymograph._runs.listing import named_runs, run_table
 from kymograph._runs.record import (
@@ -176,12 +176,12 @@ def test_a_forged_record_is_named_and_left_out(tmp_path: Path, kind: str, capsys
     root = tmp_path / "runs"
     bad = make(root)
     FORGERIES[kind](bad)
-    archive = Archive.open(root).checked()
+    archive = Directory(root).checked()
     assert [run.seed for run in archive.store] == [1], "the sound run is there"
     (damaged,) = archive.damaged
     assert bad.name in damaged.reason and "\n" not in damaged.reason
-    assert run_table(named_runs(Archive.open(root).checked(series=False)), archive.declarations)
-    assert write_report(read_archive(root), judge(read_archive(root)), tmp_path / "report.html").stat().st_size
+    assert run_table(named_runs(Directory(root).checked(series=False)), archive.declarations)
+    assert write_report(read_directory(root), judge(read_directory(root)), tmp_path / "report.html").stat().st_size
     live = read_state(root, 0.0)
     assert [(study.counts.finished, study.counts.damaged) for study in live.studies] == [(1, 1)]
     capsys.readouterr()

@@ -12,7 +12,7 @@ import pytest
 
 import kymograph
 from kymograph._errors import KymographError
-from kymograph._runs.archive import select
+from kymograph._runs.directory import select
 from kymograph._runs.record import RunResult, RunSeries, write_failure
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import LabelledArray, Store

@@ -31,6 +31,7 @@ from tests.pictures.report.pages import (
     NOW,
     PROVENANCE,
     Outline,
+    declaring,
     environment,
     make_runs,
     make_verdicts,
@@ -100,7 +101,7 @@ def test_a_table_of_alarms_states_their_thresholds(tmp_path: Path) -> None:
     columns = {"alarm_growth_epoch": "growth", "alarm_gradient_epoch": "g"}
     declaration = Declaration("snapshot", tables={"Alarms": columns})
     store = make_runs(tmp_path, "snapshot", summary={"alarm_growth_epoch": 3.0, "alarm_gradient_epoch": 4.0})
-    text = Outline(build_page(store, make_verdicts(), declarations={"snapshot": declaration}, now=NOW)).text
+    text = Outline(build_page(declaring(store, {"snapshot": declaration}), make_verdicts(), now=NOW)).text
     assert f"growth: the activation norm grows more than {GROWTH:g}-fold" in text
     assert f"is below {number_text(GRADIENT, typeset=True)}" in text and "reference" not in text, (
         "only the alarms in the table"
@@ -113,8 +114,8 @@ def test_stored_runs_of_a_built_in_study_look_the_same_with_and_without_study_js
     assert depth_store.root is not None
     stored = read_declaration(depth_store.root / depth_store.studies[0])
     assert stored is not None, "a sweep stores it"
-    declared = build_page(depth_store, Verdicts(()), declarations={stored.name: stored}, now=NOW)
-    assert declared == build_page(depth_store, Verdicts(()), declarations={}, now=NOW)
+    declared = build_page(declaring(depth_store, {stored.name: stored}), Verdicts(()), now=NOW)
+    assert declared == build_page(declaring(depth_store, {}), Verdicts(()), now=NOW)
 
 
 def draw(form: str, store: Store, log: bool | None = None, series: str = "x", **facts: object) -> Chart | None:
@@ -147,7 +148,7 @@ def test_null_densities_and_observed_values_are_those_the_facts_name(tmp_path: P
              "x_label": "how much"}  # fmt: skip
     store = null_runs(tmp_path, with_sites)
     display = SeriesDisplay("drawn_a", "Seen against drawn", "density", forms=("nulls",), options=facts)
-    page = build_page(store, Verdicts(()), declarations={"mine": Declaration("mine", series=(display,))}, now=NOW)
+    page = build_page(declaring(store, {"mine": Declaration("mine", series=(display,))}), Verdicts(()), now=NOW)
     outline = Outline(page)
     (table,) = outline.charts()
     assert [row[-1] for row in table["rows"] if row[1] == "observed"] == [3.5, 4.5]

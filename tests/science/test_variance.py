@@ -77,7 +77,7 @@ def test_the_claims_are_registered_for_all_sources_together(tmp_path: Path) -> N
     assert dict(found.terms.fields) == {"epochs": 2} and SETTING not in found.terms.settings.of("learned")
     plain = tmp_path / "plain"
     plain.mkdir()
-    register_study(plain, Varying(), fixed_seeds(10), {"epochs": 2})
+    register_study(Log.read(plain), Varying(), fixed_seeds(10), {"epochs": 2})
     (expected,) = registrations(Log.read(plain), "varying")
     assert found.terms == expected.terms and set(found.claims) == set(expected.claims)
 

@@ -12,8 +12,8 @@ from kymograph._pictures.report.charts import Chart, ChartRequest
 from kymograph._pictures.report.page import build_page
 from kymograph._pictures.report.sections import PANELS, section_of
 from kymograph._pictures.report.svg import Frame
-from kymograph._runs import log
 from kymograph._runs.declaration import Declaration, SeriesDisplay
+from kymograph._runs.log import Log
 from kymograph._runs.record import RunResult
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
@@ -140,6 +140,6 @@ def test_superseded_runs_are_no_source(tmp_path: Path) -> None:
 def test_what_stands_in_the_way_of_the_chart_is_said(tmp_path: Path) -> None:
     for source in ("order", "feedback"):
         write(tmp_path, source, normal(1.0))
-    log.append(tmp_path, REGISTRATION, {"study": "own"})
+    Log.read(tmp_path).append(REGISTRATION, {"study": "own"})
     section = section_of(Store.open(tmp_path), OWN)
     assert section.charts == () and "cannot be read" in section.notes[0]

@@ -12,7 +12,7 @@ from kymograph._claims.judge import judge
 from kymograph._experiments.running import run_sweep
 from kymograph._experiments.stages import ComputeOptions
 from kymograph._rounding import estimate_text
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.store import Store
 from kymograph._studies.study import Study
 from kymograph_studies.data import DATA_SETS
@@ -70,7 +70,7 @@ def test_a_page_has_verdicts_published_values_and_the_heads_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = run_sweep("depth", [1, 2], ComputeOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     run = archive.store.finished[0]
     value = PublishedValue(run.arm, "initial_loss", "loss at the start", "7", 7.0, 7.0, {"steps": 2}, "a remark")
     monkeypatch.setattr(type(done.study), "published", {"A and B (2026)": (value,)}, raising=False)
@@ -85,7 +85,7 @@ def test_a_page_has_verdicts_published_values_and_the_heads_of_the_log(
 
 def test_published_values_are_printed_with_their_own_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run_sweep("depth", [1, 2], ComputeOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     first, second = archive.store.finished[0].arm, archive.store.finished[-1].arm
     published = {
         source: (PublishedValue(arm, "initial_loss", "loss at the start", value, 0.0, 0.0),)
@@ -105,7 +105,7 @@ def test_published_values_are_printed_with_their_own_source(tmp_path: Path, monk
 
 def test_a_published_value_that_some_seeds_lack_says_how_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run_sweep("depth", [1, 2, 3], ComputeOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     first = archive.store.finished[0]
     first.summary["initial_loss"] = None
     value = PublishedValue(first.arm, "initial_loss", "loss at the start", "any", 0.0, 1e9)
@@ -117,7 +117,7 @@ def test_a_published_value_that_some_seeds_lack_says_how_many(tmp_path: Path, mo
 
 def test_a_copy_of_a_data_set_that_is_known_to_differ_is_pointed_out(tmp_path: Path) -> None:
     done = run_sweep("depth", [1], ComputeOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     (digest, remark), *_ = DATA_SETS.part("cifar10").properties["copies"].items()
     archive.store.finished[0].summary["data_digest"] = digest
     ids = {run.id for run in archive.store.finished}
@@ -127,7 +127,7 @@ def test_a_copy_of_a_data_set_that_is_known_to_differ_is_pointed_out(tmp_path: P
 
 def test_runs_that_were_not_judged_are_not_on_the_page(tmp_path: Path) -> None:
     done = run_sweep("depth", [1, 2], ComputeOptions(out=tmp_path, engine="serial"), fields={"steps": 2})
-    archive = Archive.open(tmp_path).checked()
+    archive = Directory(tmp_path).checked()
     judged = {archive.store.finished[0].id}
     assert "; 1 run, 1 seed." in verdict_page(judge(archive), archive, [done.study], judged, "digits", "x")
 

@@ -15,8 +15,7 @@ from kymograph import Claim, Measure, RunResult, RunSeries, Side
 from kymograph._claims.judge import judge
 from kymograph._claims.registration import REGISTRATION
 from kymograph._errors import KymographError
-from kymograph._runs import log
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import Log
 from kymograph._runs.thin_run import MOST_MEASUREMENTS, ThinRun
 from kymograph._sharing.bundle import opened_runs, write_bundle
@@ -86,9 +85,9 @@ def test_verdicts_of_a_thin_bundle_are_those_of_the_whole_runs(walks: Path, thin
 
 
 def test_what_is_kept_is_bit_identical_and_what_is_left_out_is_named(walks: Path, thin: Path) -> None:
-    whole = {run.id: run for run in Archive.open(walks).store}
+    whole = {run.id: run for run in Directory(walks).store}
     with opened_runs(thin) as directory:
-        archive = Archive.open(directory).checked()
+        archive = Directory(directory).checked()
         assert len(archive.store) == 20 and not archive.damaged
         for run in archive.store:
             assert isinstance(run, ThinRun) and run.left_out == ("sides", "walk")
@@ -138,7 +137,7 @@ def test_a_forged_registration_ends_in_a_bundle_or_a_sentence(
     """It used to end in a traceback."""
     runs, written = Path(shutil.copytree(walks, tmp_path / "runs")), tmp_path / "thin.zip"
     content = {**Log.read(runs).of_kind(REGISTRATION)[0].content, **change}
-    log.append(runs, REGISTRATION, {name: value for name, value in content.items() if value is not None})
+    Log.read(runs).append(REGISTRATION, {name: value for name, value in content.items() if value is not None})
     if content["claims"] == 5:
         with pytest.raises(KymographError, match=r"the registration \w+ cannot be read: its claims must be objects"):
             write_bundle(runs, written, thin=True)

@@ -18,8 +18,8 @@ import pytest
 import kymograph
 from kymograph._cli.main import main
 from kymograph._errors import KymographError
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import read_declaration
+from kymograph._runs.directory import Directory
 from tests.studies.user_study import write_study
 
 SEEDS = ["--seeds", *map(str, range(1, 11))]
@@ -212,7 +212,7 @@ def test_superseded_plans_are_not_missing(tmp_path: Path) -> None:
     command("run", "decay_study.py", "--seeds", "1", "2", "--workers", "1", cwd=tmp_path)
     (tmp_path / "local_helper.py").write_text("SCALE = 2.0\n")
     command("run", "decay_study.py", "--seeds", "1", "2", "--workers", "1", cwd=tmp_path)
-    archive = Archive.open(tmp_path / "runs")
+    archive = Directory(tmp_path / "runs")
     for run in archive.store:
         if run.spec.source != archive.declarations["decay"].source:
             (run.directory / "status.json").unlink()  # the old code's runs are gone; the plan still lists them
@@ -284,4 +284,4 @@ def test_a_copy_of_a_studys_directory_declares_nothing(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "runs" / "decay", tmp_path / "runs" / "decay_backup")
     copied = tmp_path / "runs" / "decay_backup" / "study.json"
     copied.write_text(copied.read_text().replace("Does a decay", "Does no decay"))
-    assert Archive.open(tmp_path / "runs").declarations["decay"].question.startswith("Does a decay")
+    assert Directory(tmp_path / "runs").declarations["decay"].question.startswith("Does a decay")

@@ -65,7 +65,7 @@ def orders_of(study: Path, seeds: Sequence[int], out: Path, data_dir: Path | Non
     out.mkdir(exist_ok=True)
     specs = kymograph.load_study(str(study)).specs(seeds)
     code = CodeReference("Contract", file=str(study))
-    return orders_for(code, [Stack((spec,), (True,), 20) for spec in specs], out, "cpu", data_dir)
+    return orders_for(code, [Stack((spec,), (True,), 20) for spec in specs], out, (), "cpu", data_dir)
 
 
 def trained() -> list[str]:

@@ -78,7 +78,7 @@ def devices_of_workers(monkeypatch: pytest.MonkeyPatch, workers: int, device: st
     monkeypatch.setattr(local._WorkerThread, "_compute", compute)
     stacks: Sequence[Stack] = [Stack((), (), 1)] * workers
     code = CodeReference("Study", "built_in", user_defined=False)
-    orders = orders_for(code, stacks, Path(), device, None)
+    orders = orders_for(code, stacks, Path(), (), device, None)
     assert list(local.ProcessesEngine(workers).run(orders, Follower())) == [[]] * workers
     return sorted(given)
 
@@ -168,7 +168,7 @@ def test_the_engine_of_the_guide_keeps_the_contract_too(tmp_path: Path) -> None:
     study = kymograph.load_study(FAILING)
     code = CodeReference("Failing", "tests.studies.failing", search=(str(guide.parents[2]),))
     stacks = [Stack((study.specs([1], [arm])[0],), (True,), 1) for arm in ("die", "work")]
-    orders = orders_for(code, stacks, tmp_path, "cpu", None)
+    orders = orders_for(code, stacks, tmp_path, (), "cpu", None)
     died, worked = space["Engine"](1).run(orders, Progress("", 2, 2, quiet=True))
     assert [(one.status, "signal 9" in (one.reason or "")) for one in died] == [("failed", True)]
     assert [one.status for one in worked] == ["finished"]

@@ -47,14 +47,14 @@ def test_an_order_names_absolute_paths(tmp_path: Path, monkeypatch: pytest.Monke
     """A worker that starts in another directory must find the same files."""
     study, code = load_with_reference(REFERENCE)
     monkeypatch.chdir(tmp_path)
-    (order,) = orders_for(code, [Stack((study.specs([1])[0],), (True,), 3)], Path("out"), "cpu", "data")
+    (order,) = orders_for(code, [Stack((study.specs([1])[0],), (True,), 3)], Path("out"), (), "cpu", "data")
     assert (order.directory, order.data_dir) == (str(tmp_path / "out"), str(tmp_path / "data"))
 
 
 def test_an_order_is_json_and_comes_back_as_it_was(tmp_path: Path) -> None:
     study, code = load_with_reference(REFERENCE)
     (spec, *_) = study.specs([1])
-    (order,) = orders_for(code, [Stack((spec,), (True,), 3)], tmp_path, "cpu", tmp_path)
+    (order,) = orders_for(code, [Stack((spec,), (True,), 3)], tmp_path, (), "cpu", tmp_path)
     back = Order.from_json(json.loads(json.dumps(order.to_json())))
     assert back.to_json() == order.to_json() and back.shipped is not None
     assert back.load_study().typed(back.stack.specs[0]) == spec, "the settings become the study's own again"

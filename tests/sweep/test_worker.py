@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import kymograph
+from kymograph._runs.directory import Directory
 from kymograph._runs.store import Store
 from kymograph._studies.loading import load_with_reference
 from kymograph._sweep.orders import Stack, orders_for
@@ -38,10 +39,10 @@ def test_what_nobody_expected_of_a_worker_is_in_the_records(tmp_path: Path, monk
     path = write_coin(tmp_path)
     study, code = load_with_reference(str(path))
     specs = tuple(study.specs([1, 2], ["fair"], {}))
-    (order,) = orders_for(code, [Stack(specs, (True, True), 2)], tmp_path / "runs", "cpu", None)
+    (order,) = orders_for(code, [Stack(specs, (True, True), 2)], tmp_path / "runs", (), "cpu", None)
     answer = carry_out(order, Progress("", 1, 1, quiet=True))
     assert [outcome["reason"] for outcome in answer["outcomes"]] == ["ZeroDivisionError: while looking around"] * 2
-    store = Store.of_specs(tmp_path / "runs", specs)
+    store = Store.of_specs(Directory(tmp_path / "runs"), specs)
     assert all("in fail" in (run.traceback or "") for run in store.failed) and len(store.failed) == 2
 
 

@@ -14,8 +14,8 @@ from kymograph._claims.claim import Claim, Side, measure_name
 from kymograph._claims.design import Terms
 from kymograph._claims.verdict import Checked, Point
 from kymograph._io.writing import plain
-from kymograph._runs.archive import Damaged
 from kymograph._runs.declaration import ArmSettings, Declaration
+from kymograph._runs.directory import Damaged
 from kymograph._runs.record import RunSeries
 from kymograph._runs.spec import RunSpec, canonical_json
 from kymograph._runs.stored_run import StoredRun

@@ -24,15 +24,13 @@ from kymograph._claims.registration import NOT_LOGGED, POST_HOC, Registration, l
 from kymograph._claims.tuning import tuned_arms, with_chosen
 from kymograph._claims.verdict import Verdict, Verdicts
 from kymograph._errors import KymographError, did_you_mean
-from kymograph._runs.archive import Archive, Damaged
 from kymograph._runs.declaration import ArmSettings, Declaration
+from kymograph._runs.directory import Damaged, Directory
 from kymograph._runs.history import (
     History,
     code_words,
     current_code,
     declaration_digest,
-    logged_declarations,
-    planned_runs,
 )
 from kymograph._runs.log import Log
 from kymograph._runs.spec import RunSpec, slug
@@ -44,7 +42,7 @@ from kymograph._wording import counted
 
 
 def judge(
-    runs: Archive | Store | str | Path,
+    runs: Directory | Store | str | Path,
     claims: Iterable[Claim] | str | Path | None = None,
     where: Mapping[str, Any] | None = None,
     only: Collection[str] | None = None,
@@ -125,23 +123,23 @@ class JudgedRuns:
         return log_problems(self.log)
 
 
-def gather(runs: Archive | Store | str | Path) -> JudgedRuns:
+def gather(runs: Directory | Store | str | Path) -> JudgedRuns:
     """Returns the runs of a directory, which is read in full, or those of a store as they are."""
     if isinstance(runs, Store):
-        planned = planned_runs(runs.root) if runs.root is not None else []
-        log = Log() if runs.root is None else Log.read(runs.root)
+        planned = [] if runs.directory is None else runs.directory.planned
+        log = Log() if runs.directory is None else runs.directory.log
         return JudgedRuns(runs.root, [*runs.finished], planned, [*runs.failed], runs.declarations, log, whole=False)
-    archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
+    directory = runs if isinstance(runs, Directory) else Directory(runs).checked()
     return JudgedRuns(
-        archive.root,
-        [*archive.store.finished],
-        archive.planned,
-        [*archive.store.failed, *archive.damaged],
-        archive.declarations,
-        archive.log,
+        directory.root,
+        [*directory.store.finished],
+        directory.planned,
+        [*directory.store.failed, *directory.damaged],
+        directory.declarations,
+        directory.log,
         whole=True,
-        only=archive.only,
-        unreadable=archive.unreadable,
+        only=directory.only,
+        unreadable=directory.unreadable,
     )
 
 
@@ -285,7 +283,7 @@ def _changed_records(study: str, judged: JudgedRuns, registered: Sequence[Regist
         problems.append(f"the log that {len(gone)} runs refer to is missing or was cut off")
     problems += [reason for reason in judged.unreadable if reason.startswith(f"cannot read {slug(study)}:")]
     if judged.root is not None:
-        declared = logged_declarations(judged.log, study)
+        declared = judged.history.declarations(study)
         if declared and declaration_digest(judged.root / slug(study)) not in declared:
             problems.append(f"the declaration of {study} was changed since it was logged")
     return problems

@@ -21,8 +21,8 @@ from kymograph._claims.grid import Grid, claims_on_grid
 from kymograph._claims.tuning import CHOICE, check_tuning_seeds, choices_of
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory
-from kymograph._runs import log
 from kymograph._runs.declaration import ArmSettings
+from kymograph._runs.directory import Directory
 from kymograph._runs.history import ABANDONED, REPLACED, SWEEP, History, check_content, code_free_key
 from kymograph._runs.log import SHORT, Entry, Log
 from kymograph._runs.spec import canonical_json
@@ -177,8 +177,10 @@ def binding(registered: Sequence[Registration], study: str, history: Log) -> Reg
     The sweeps include those that tune its arms. A registration added to the log afterwards, at any position, has no
     effect.
     """
-    pasts = [history.up_to([sweep.hash]) for sweep in _sweeps(history, study)]
-    return next((entry for entry in registered if all(entry.digest in past for past in pasts)), None)
+    sweeps = [sweep.hash for sweep in _sweeps(history, study)]
+    return next(
+        (entry for entry in registered if all(history.precedes(entry.digest, [sweep]) for sweep in sweeps)), None
+    )
 
 
 def _sweeps(history: Log, study: str) -> list[Entry]:
@@ -217,12 +219,11 @@ def registration_status(
     starts = {run.log_heads or () for run in runs} | {
         (sweep,) for run in runs for sweep in history.sweeps.get(code_free_key(run.spec), ())
     }
-    pasts = [history.log.up_to(heads) for heads in starts]
     name, now = key(claim), _without_origin(claim.content)
     before = [
         _without_origin(entry.claims[name])
         for entry in registered
-        if name in entry.claims and all(entry.digest in past for past in pasts)
+        if name in entry.claims and all(history.log.precedes(entry.digest, heads) for heads in starts)
     ]
     if now in before:
         return REGISTERED
@@ -238,11 +239,10 @@ def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name != "origin"}
 
 
-def runs_before(root: str | Path, registration: Registration) -> int:
+def runs_before(history: History, registration: Registration) -> int:
     """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
-    history = History(Log.read(Path(root)))
     sweeps = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
-    earlier = {sweep for sweep in sweeps if registration.digest not in history.log.up_to([sweep])}
+    earlier = {sweep for sweep in sweeps if not history.log.precedes(registration.digest, [sweep])}
     return sum(
         registration.study in (spec.study, OWN_STUDY)
         and not earlier.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
@@ -264,21 +264,21 @@ def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tup
 
 
 def register_study(
-    root: Path, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
+    history: Log, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
 ) -> None:
     """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
-    claims, history = claims_on_grid(study.claims(), grid or {}), Log.read(root)
+    claims = claims_on_grid(study.claims(), grid or {})
     # Claims changed after the first sweep are judged and marked; registering them now would prove nothing.
     late = _sweeps(history, study.name) and registrations(history, study.name)
     if claims and not late:
         chosen, rules = registered_seeds(seeds), study.tuning()
         check_tuning_seeds(study.name, rules, chosen)
         terms = Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules)
-        _register(root, study.name, claims, terms)
+        _register(history, study.name, claims, terms)
 
 
 def register_claims(
-    root: str | Path,
+    directory: Directory | str | Path,
     claims: Sequence[Claim],
     seeds: Sequence[int] = (),
     *,
@@ -289,17 +289,18 @@ def register_claims(
     """Registers claims in a directory of runs, ideally before it has any; returns one registration per study.
 
     Args:
-        root: the directory.
+        directory: the directory.
         claims: the claims.
         seeds: those over which the claims will be decided; fewer than ten are topped up from the fixed list.
         looks: numbers of seeds at which a sequential design decides, e.g. ``(10, 15, 20)``; default: once, over all.
         settings: settings of the runs that differ from the study's defaults, e.g. ``{"lr": 0.03}``.
         studies: user-defined studies, whose code gives the settings of their arms.
     """
-    directory, fields = Path(root), dict(settings or {})
+    directory = Directory.of(directory)
+    history, fields = directory.log, dict(settings or {})
     if len(set(seeds)) < len(seeds):
         raise KymographError("a seed is listed twice; each seed is one replication")
-    make_directory(directory)
+    make_directory(directory.root)
     if looks and looks[-1] < LEAST_REGISTERED:
         raise KymographError(f"the last look must have at least {LEAST_REGISTERED} seeds, not {looks[-1]}")
     if looks and len(seeds) > looks[-1]:
@@ -310,7 +311,7 @@ def register_claims(
     by_study: dict[str, list[Claim]] = {}
     for claim in claims:
         by_study.setdefault(claim.study, []).append(claim)
-    history, terms_of = Log.read(directory), {}
+    terms_of = {}
     for name, claims_of_study in by_study.items():  # all are checked before the first is registered
         study = code.get(name) or registered_study(name)
         rules = {} if study is None else study.tuning()
@@ -325,26 +326,25 @@ def register_claims(
         ):
             if differs:
                 raise KymographError(
-                    f"claims about {name} are registered in {directory} with other {what}, which cannot be changed; "
-                    "register in another directory"
+                    f"claims about {name} are registered in {directory.root} with other {what}, which cannot be "
+                    "changed; register in another directory"
                 )
         _check_family(name, claims_of_study, terms, history)
-    return [_register(directory, name, claims_of_study, terms_of[name]) for name, claims_of_study in by_study.items()]
+    return [_register(history, name, claims_of_study, terms_of[name]) for name, claims_of_study in by_study.items()]
 
 
-def _register(root: Path, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
+def _register(history: Log, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
     """Logs claims that are new or changed, on the terms of an earlier registration if there is one.
 
     Returns the study's newest registration.
     """
-    history = Log.read(root)
     terms = _registered_terms(history, study) or terms
     _check_family(study, claims, terms, history)
     earlier, contents = registrations(history, study), registered_contents(history, study)
     fresh = {key(claim): claim.content for claim in claims if contents.get(key(claim)) != claim.content}
     if earlier and not fresh:
         return earlier[-1]
-    entry = log.append(root, REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
+    entry = history.append(REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
     return Registration(entry.hash, study, fresh, terms)
 
 

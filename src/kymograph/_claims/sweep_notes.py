@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kymograph._claims.claim import Claim
@@ -12,6 +11,7 @@ from kymograph._claims.evidence import differing
 from kymograph._claims.grid import Grid, claims_on_grid
 from kymograph._claims.registration import all_claims, binding_terms, registered_contents, statement, version
 from kymograph._errors import did_you_mean
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import Log
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.stored_run import StoredRun
@@ -22,12 +22,16 @@ from kymograph._wording import counted
 
 
 def notes_before(
-    root: Path, study: Study[Any], specs: Sequence[RunSpec[Any]], points: Iterable[Mapping[str, Any]], grid: Grid
+    directory: Directory,
+    study: Study[Any],
+    specs: Sequence[RunSpec[Any]],
+    points: Iterable[Mapping[str, Any]],
+    grid: Grid,
 ) -> list[str]:
     """Returns what to know before the runs ``specs`` are computed, at these ``points`` of the grid."""
     arms, seeds = {spec.arm for spec in specs}, {spec.seed for spec in specs}
-    notes = [_unregistered_settings(root, study, arms, point) for point in points]
-    notes += [_too_few_seeds(study, arms, len(seeds), grid), _changed_claims(root, study, grid)]
+    notes = [_unregistered_settings(directory.log, study, arms, point) for point in points]
+    notes += [_too_few_seeds(study, arms, len(seeds), grid), _changed_claims(directory, study, grid)]
     return [note for note in notes if note is not None]
 
 
@@ -39,13 +43,13 @@ def notes_after(study: Study[Any], finished: Sequence[StoredRun]) -> list[str]:
 
 
 def _unregistered_settings(
-    root: Path, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]
+    history: Log, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]
 ) -> str | None:
     """Returns a note if the study's claims are registered for other settings than these.
 
     Settings that a claim itself asks for count as registered.
     """
-    terms = binding_terms(Log.read(root), study.name)
+    terms = binding_terms(history, study.name)
     if terms is None:
         return None
     asked_for = {
@@ -88,9 +92,9 @@ def _too_few_seeds(study: Study[Any], arms: Collection[str], seeds: int, grid: G
     return None
 
 
-def _changed_claims(root: Path, study: Study[Any], grid: Grid) -> str | None:
+def _changed_claims(directory: Directory, study: Study[Any], grid: Grid) -> str | None:
     """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
-    contents = registered_contents(Log.read(root), study.name)
+    contents = registered_contents(directory.log, study.name)
     registered = {(name, statement(content)) for name, content in contents.items()}
     new = [claim.name for claim in claims_on_grid(study.claims(), grid) if version(claim) not in registered]
     if not registered or not new:
@@ -98,8 +102,8 @@ def _changed_claims(root: Path, study: Study[Any], grid: Grid) -> str | None:
     others = f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else ""
     return (
         f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
-        f"{root}, which remain binding; `kymograph judge` with --study and the study's file judges both versions, the "
-        "new one as post hoc; to register it, use another --out"
+        f"{directory.root}, which remain binding; `kymograph judge` with --study and the study's file judges both "
+        "versions, the new one as post hoc; to register it, use another --out"
     )
 
 

@@ -20,7 +20,6 @@ from kymograph._claims.estimands import measure
 from kymograph._claims.evidence import differing
 from kymograph._errors import KymographError
 from kymograph._io.writing import plain
-from kymograph._runs import log
 from kymograph._runs.declaration import ArmSettings, Declaration
 from kymograph._runs.history import History, current_code
 from kymograph._runs.locating import has_ended
@@ -122,17 +121,17 @@ def _score(run: StoredRun, by: str) -> float:
     return measure(run, Measure(by))
 
 
-def log_choices(root: Path, study: str, choices: Sequence[Choice]) -> list[Choice]:
+def log_choices(history: Log, study: str, choices: Sequence[Choice]) -> list[Choice]:
     """Logs the new choices; returns all of them with the hashes of their log entries."""
 
     def key(choice: Choice) -> tuple[str, tuple[str, ...], str]:
         return choice.arm, choice.runs, repr(choice.value)
 
-    logged = {key(choice): choice for choice in logged_choices(Log.read(root), study)}
+    logged = {key(choice): choice for choice in logged_choices(history, study)}
     fresh = [choice for choice in choices if key(choice) not in logged]
     digest = ""
     if fresh:
-        digest = log.append(root, CHOICE, {"study": study, "choices": [choice.to_json() for choice in fresh]}).hash
+        digest = history.append(CHOICE, {"study": study, "choices": [choice.to_json() for choice in fresh]}).hash
     return [logged.get(key(choice)) or replace(choice, digest=digest) for choice in choices]
 
 
@@ -312,7 +311,7 @@ def _after_choice(tuned: TunedArm, runs: Sequence[StoredRun], history: History) 
     if tuned.problem or not tuned.digest:
         return tuned
     heads = [run.log_heads or () for run in runs if run.config.get(setting) == tuned.value]
-    before = {start for start in set(heads) if tuned.digest not in history.log.up_to(start)}
+    before = {start for start in set(heads) if not history.log.precedes(tuned.digest, start)}
     early = sum(start in before for start in heads)
     if not early:
         return tuned

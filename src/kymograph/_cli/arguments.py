@@ -350,7 +350,7 @@ class SelectOptions:
 
     def open(self, directory: str) -> tuple[Store, NamedStudy]:
         """Returns the runs of a directory that the options ask for, and the study that they name."""
-        from kymograph._runs.archive import select
+        from kymograph._runs.directory import select
 
         study = named_study(self.study)
         return select(directory_of_runs(directory), study.name, self.arms, settings_from(self.where)), study

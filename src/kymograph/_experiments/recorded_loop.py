@@ -26,9 +26,8 @@ from kymograph._experiments.active_run import ActiveRun
 from kymograph._experiments.function_study import summary_of
 from kymograph._io.files import real_path
 from kymograph._io.writing import make_directory, one_at_a_time
-from kymograph._runs.declaration import Arm, Declaration, read_declaration, study_directory, write_declaration
-from kymograph._runs.history import log_replaced, log_sweep
-from kymograph._runs.log import Log
+from kymograph._runs.declaration import Arm, Declaration, study_directory, write_declaration
+from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
 from kymograph._runs.record import RunResult, is_finished, pack_record, store_record
 from kymograph._runs.spec import RunSpec
@@ -81,11 +80,12 @@ def record(
         raise KymographError(f"if_exists must be 'error', 'skip' or 'replace', not {if_exists!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
-    root = Path(out)
-    directory = study_directory(root, study)
-    make_directory(directory, root)
+    directory = _directory(Path(out))
+    root = directory.root
+    path = study_directory(root, study)
+    make_directory(path, root)
     settings = flat_settings(config or {})
-    declared = read_declaration(directory)
+    declared = directory.declaration(study)
     spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
     if is_finished(root, spec):
         if if_exists == "skip":
@@ -95,12 +95,13 @@ def record(
                 f"{study}, {arm}, seed {seed} is already recorded in {root}; skip it with if_exists='skip', or "
                 "record it again with if_exists='replace'"
             )
-        log_replaced(root, spec)
-    _note_other_seed(root, study, seed)
+        directory.replacing(spec)
+    _note_other_seed(directory, study, seed)
     with one_at_a_time(root):
-        _declare(directory, study, arm, settings, question, headlines or {})
-        log_sweep(root, [spec])
-    return RecordedRun(root, spec, choose_device(device), _program())
+        directory.log.refresh()
+        _declare(path, directory.declaration(study), study, arm, settings, question, headlines or {})
+        directory.plan([spec])
+    return RecordedRun(directory, spec, choose_device(device), _program())
 
 
 class RecordedRun(ActiveRun):
@@ -109,11 +110,12 @@ class RecordedRun(ActiveRun):
     exists = False
     """Whether the run was recorded before, so that there is nothing to do."""
 
-    def __init__(self, root: Path, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
+    def __init__(self, directory: Directory, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
         """Starts the run: makes its working directory and starts its heartbeat."""
+        root = directory.root
         self._root, self._spec = root, spec
         threads = import_torch().get_num_threads()
-        self._origin = {**provenance(device, threads), "log": list(Log.read(root).heads), "program": program}
+        self._origin = {**provenance(device, threads), "log": list(directory.log.heads), "program": program}
         self._started = time.perf_counter()
         self._ended = False
         self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower())
@@ -191,12 +193,25 @@ class ExistingRun(ActiveRun):
         """Leaves the record as it is."""
 
 
-def _note_other_seed(root: Path, study: str, seed: int) -> None:
+_DIRECTORIES: dict[Path, Directory] = {}
+
+
+def _directory(root: Path) -> Directory:
+    """Returns the directory of runs that this process records to; what is new in its log is read, and no more.
+
+    So the ten-thousandth run of a process costs as much as its first.
+    """
+    directory = _DIRECTORIES.setdefault(real_path(root), Directory(root))
+    directory.log.refresh()
+    return directory
+
+
+def _note_other_seed(directory: Directory, study: str, seed: int) -> None:
     """Prints a note, once per process and directory, if the experiment's claims are registered for other seeds."""
-    experiment = (real_path(root), study)
+    experiment = (real_path(directory.root), study)
     if experiment in _NOTED:
         return
-    terms = binding_terms(Log.read(root), study)
+    terms = binding_terms(directory.log, study)
     if terms is not None and seed not in terms.seeds:
         _NOTED.add(experiment)
         listed = ", ".join(map(str, terms.seeds))
@@ -238,6 +253,7 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
 
 def _declare(
     directory: Path,
+    declared: Declaration | None,
     study: str,
     arm: str,
     settings: Mapping[str, Any],
@@ -245,7 +261,7 @@ def _declare(
     headlines: Mapping[str, str],
 ) -> None:
     """Adds the arm to the experiment's declaration; all its settings count as treatment."""
-    before = read_declaration(directory) or Declaration(study, version=1)
+    before = declared or Declaration(study, version=1)
     arms = list(before.arms)
     if arm not in [declared.name for declared in arms]:
         arms.append(Arm(arm, treatment=dict(settings), default=True))

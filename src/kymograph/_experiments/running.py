@@ -25,6 +25,7 @@ from kymograph._experiments.stages import (
 )
 from kymograph._io.documents import read_toml
 from kymograph._io.files import is_file
+from kymograph._runs.directory import Directory
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._streams import MAX_SEED, fixed_seeds
@@ -230,24 +231,25 @@ def run_sweep(
     points = [{**fields, **point} for point in _grid_points(grid, fields)]
     if not str(options.out):
         raise UsageError("the directory of the runs has no name; give one with --out DIR")
-    root = Path(options.out)
+    directory = Directory(options.out)
+    root = directory.root
     check_engine(options.engine, options.workers)
     check_device(options.device)
     rules = rules_of(study, arms)
     check_tuned_settings_unset(rules, fields, grid)
-    tuning = tune_arms(study, code, rules, seeds, fields, options) if rules else None
+    tuning = tune_arms(directory, study, code, rules, seeds, fields, options) if rules else None
     specs = [spec for point in points for spec in _evaluation_runs(study, seeds, arms, point, tuning)]
     if not specs:
-        return SweepResult(study=study, store=Store([], root), tuning=tuning)
-    stacks = prepare_stage(study, specs, options)
+        return SweepResult(study=study, store=Store([], root, directory), tuning=tuning)
+    stacks = prepare_stage(directory, study, specs, options)
     part_sources = study.part_sources(specs)
     if not options.quiet:
-        note_changed_code(root, study, any(any(stack.missing) for stack in stacks), part_sources)
-    declare_stage(root, study, specs, list(dict.fromkeys(spec.seed for spec in specs)), fields, part_sources, grid)
+        note_changed_code(directory, study, any(any(stack.missing) for stack in stacks), part_sources)
+    declare_stage(directory, study, specs, list(dict.fromkeys(spec.seed for spec in specs)), fields, part_sources, grid)
     if not options.quiet:
-        _print_notes(notes_before(root, study, specs, points, grid))
-    stage = compute_stage(code, study.name, stacks, options)
-    store = Store.of_specs(root, specs)
+        _print_notes(notes_before(directory, study, specs, points, grid))
+    stage = compute_stage(directory, code, study.name, stacks, options)
+    store = Store.of_specs(directory, specs)
     if stage.computed and not options.quiet:
         _print_notes(notes_after(study, store.finished.runs))
     planned = frozenset(spec.id for spec in specs)

@@ -13,10 +13,9 @@ from kymograph._claims.registration import binding_terms, register_study, regist
 from kymograph._claims.tuning import Choice, check_tuning_seeds, choose, log_choices, logged_choices
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory, one_at_a_time
-from kymograph._runs.declaration import ArmSettings, Declaration, read_declaration, study_directory, write_declaration
-from kymograph._runs.history import log_sweep
-from kymograph._runs.log import Log
-from kymograph._runs.spec import RunSpec, slug
+from kymograph._runs.declaration import ArmSettings, Declaration, study_directory, write_declaration
+from kymograph._runs.directory import Directory
+from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._runs.tuned import Tuned, tuning_study
 from kymograph._studies.study import Study
@@ -59,13 +58,15 @@ class StageResult:
     failures: tuple[RunOutcome, ...] = ()
 
 
-def prepare_stage(study: Study[Any], specs: Sequence[RunSpec[Any]], options: ComputeOptions) -> list[Stack]:
+def prepare_stage(
+    directory: Directory, study: Study[Any], specs: Sequence[RunSpec[Any]], options: ComputeOptions
+) -> list[Stack]:
     """Returns the runs of a stage as the stacks that train together, with the missing ones marked.
 
     Raises, before anything is written, if something that the runs need is missing here, or if a stored record is
     damaged. If the runs are computed elsewhere, what is missing here is only noted.
     """
-    root = Path(options.out)
+    root = directory.root
     elsewhere = computes_elsewhere(make_options(options.engine, options.engine_options))
     try:
         study.prepare(specs, None if options.data_dir is None else Path(options.data_dir))
@@ -76,7 +77,7 @@ def prepare_stage(study: Study[Any], specs: Sequence[RunSpec[Any]], options: Com
             print(f"note: on this machine, {error}; the workers need it", file=sys.stderr)
     make_directory(root)
     for name in dict.fromkeys([study.name, specs[0].study]):
-        study_directory(root, name)
+        directory.declaration(name)  # raises if another study has its directory
     stacks = missing_stacks(
         specs,
         root,
@@ -88,9 +89,9 @@ def prepare_stage(study: Study[Any], specs: Sequence[RunSpec[Any]], options: Com
     return stacks
 
 
-def note_changed_code(root: Path, study: Study[Any], missing: bool, part_sources: PartSources) -> None:
+def note_changed_code(directory: Directory, study: Study[Any], missing: bool, part_sources: PartSources) -> None:
     """Prints why runs are computed again, or are current again, if the study's code has changed since the last ones."""
-    before = read_declaration(root / slug(study.name))
+    before = directory.declaration(study.name)
     if before is None:
         return
     earlier = {part: digest for parts in before.part_sources.values() for part, digest in parts.items()}
@@ -111,7 +112,7 @@ def note_changed_code(root: Path, study: Study[Any], missing: bool, part_sources
 
 
 def declare_stage(
-    root: Path,
+    directory: Directory,
     study: Study[Any],
     specs: Sequence[RunSpec[Any]],
     seeds: Sequence[int],
@@ -124,20 +125,24 @@ def declare_stage(
 
     ``seeds`` are those of the evaluation; ``declarations`` are further ones, e.g. that of the tuning runs.
     """
+    root = directory.root
     declared = {
         study_directory(root, declaration.name): declaration for declaration in (study.declaration(), *declarations)
     }
-    for directory in declared:
-        make_directory(directory, root)
+    for path in declared:
+        make_directory(path, root)
     # Under a lock, so that a sweep started at the same moment, on any host, sees what this one registers.
     with one_at_a_time(root):
-        register_study(root, study, seeds, fields, grid)
-        for directory, declaration in declared.items():
-            write_declaration(directory, declaration, part_sources)
-        log_sweep(root, specs)
+        directory.log.refresh()
+        register_study(directory.log, study, seeds, fields, grid)
+        for path, declaration in declared.items():
+            write_declaration(path, declaration, part_sources)
+        directory.plan(specs)
 
 
-def compute_stage(code: CodeReference, title: str, stacks: Sequence[Stack], options: ComputeOptions) -> StageResult:
+def compute_stage(
+    directory: Directory, code: CodeReference, title: str, stacks: Sequence[Stack], options: ComputeOptions
+) -> StageResult:
     """Computes the stacks that lack a run."""
     incomplete = [stack for stack in stacks if any(stack.missing)]
     wanted = {run for stack in incomplete for run in stack.missing_runs}
@@ -146,7 +151,7 @@ def compute_stage(code: CodeReference, title: str, stacks: Sequence[Stack], opti
         return StageResult(found=total)
     # The engine is chosen for all stacks, so that a restart computes in the same way as the first start.
     engine = choose_engine(options.engine, len(stacks), options.workers, options.device, options.engine_options)
-    orders = orders_for(code, incomplete, Path(options.out), options.device, options.data_dir)
+    orders = orders_for(code, incomplete, directory.root, directory.log.heads, options.device, options.data_dir)
     failures: list[RunOutcome] = []
     submitted = 0
     with Progress(title, len(wanted), sum(stack.steps for stack in incomplete), options.quiet) as progress:
@@ -185,6 +190,7 @@ class TuningResult(StageResult):
 
 
 def tune_arms(
+    directory: Directory,
     study: Study[Any],
     code: CodeReference,
     rules: Mapping[str, Tuned],
@@ -196,8 +202,8 @@ def tune_arms(
 
     Nothing is chosen while a run waits in a cluster's queue.
     """
-    root, name = Path(options.out), tuning_study(study.name)
-    registered = binding_terms(Log.read(root), study.name)
+    root, name = directory.root, tuning_study(study.name)
+    registered = binding_terms(directory.log, study.name)
     taken = {*registered_seeds(seeds), *(() if registered is None else registered.seeds)}
     check_tuning_seeds(study.name, rules, taken)
     specs_of = {
@@ -209,8 +215,8 @@ def tune_arms(
         for arm, rule in rules.items()
     }
     specs = [spec for of_arm in specs_of.values() for spec in of_arm]
-    every_stack = prepare_stage(study, specs, options)
-    settled = _settled_arms(root, study.name, specs_of)
+    every_stack = prepare_stage(directory, study, specs, options)
+    settled = _settled_arms(directory, study.name, specs_of)
     stacks = [
         replace(stack, missing=tuple(
             absent and spec.arm not in settled for spec, absent in zip(stack.specs, stack.missing, strict=True)
@@ -219,15 +225,16 @@ def tune_arms(
     ]  # fmt: skip
     part_sources = study.part_sources(specs)
     if not options.quiet:
-        note_changed_code(root, study, any(any(stack.missing) for stack in stacks), part_sources)
-    declare_stage(root, study, specs, seeds, fields, part_sources, declarations=[tuning_declaration(study)])
-    stage = compute_stage(code, name, stacks, options)
+        note_changed_code(directory, study, any(any(stack.missing) for stack in stacks), part_sources)
+    declare_stage(directory, study, specs, seeds, fields, part_sources, declarations=[tuning_declaration(study)])
+    stage = compute_stage(directory, code, name, stacks, options)
     if stage.submitted:
         return TuningResult(**vars(stage))
-    ended = {run.id: run for run in Store.of_specs(root, specs)}
+    ended = {run.id: run for run in Store.of_specs(directory, specs)}
     choices = [choose(arm, rule, specs_of[arm], ended) for arm, rule in rules.items()]
     with one_at_a_time(root):  # before anything is evaluated
-        return TuningResult(**vars(stage), choices=tuple(log_choices(root, study.name, choices)))
+        directory.log.refresh()
+        return TuningResult(**vars(stage), choices=tuple(log_choices(directory.log, study.name, choices)))
 
 
 def rules_of(study: Study[Any], arms: Sequence[str] | None) -> dict[str, Tuned]:
@@ -269,12 +276,12 @@ def _exactly(arm: str) -> str:
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in arm)
 
 
-def _settled_arms(root: Path, study: str, specs_of: Mapping[str, Sequence[RunSpec[Any]]]) -> Collection[str]:
+def _settled_arms(directory: Directory, study: str, specs_of: Mapping[str, Sequence[RunSpec[Any]]]) -> Collection[str]:
     """Returns the arms whose choice is logged and whose tuning runs are all stored.
 
     Their failed runs are not retried: the choice was made with these failures, and stands.
     """
-    logged = {(choice.arm, choice.runs) for choice in logged_choices(Log.read(root), study)}
+    logged = {(choice.arm, choice.runs) for choice in logged_choices(directory.log, study)}
     candidates = [arm for arm, specs in specs_of.items() if (arm, tuple(sorted(spec.id for spec in specs))) in logged]
-    ended = {run.id for run in Store.of_specs(root, [spec for arm in candidates for spec in specs_of[arm]])}
+    ended = {run.id for run in Store.of_specs(directory, [spec for arm in candidates for spec in specs_of[arm]])}
     return {arm for arm in candidates if all(spec.id in ended for spec in specs_of[arm])}

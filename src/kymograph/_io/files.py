@@ -99,6 +99,7 @@ def read_bytes(
     follow: bool = True,
     recorded: Mapping[str, Any] | None = None,
     remedy: str = "",
+    start: int = 0,
 ) -> bytes:
     """Returns the content of a regular file of at most ``limit`` bytes; raises a KymographError if it cannot be read.
 
@@ -108,11 +109,14 @@ def read_bytes(
         follow: whether to follow a symbolic link: yes if the user named the file, no if it was found in a directory.
         recorded: its ``bytes`` and ``sha256`` when it was written, which must both match.
         remedy: the advice for a file that does not match them.
+        start: how many bytes at its beginning to leave out.
     """
     advice = f"; {remedy}" if remedy else ""
     with _opened(path, limit, follow) as (handle, size):
         if recorded is not None and size != recorded.get("bytes"):
             raise KymographError(f"{path} is cut off or edited{advice}")
+        if start:
+            size = max(0, size - os.lseek(handle, start, os.SEEK_SET))
         content = os.read(handle, size)
         while len(content) < size and (more := os.read(handle, min(size - len(content), _CHUNK))):
             content += more
@@ -154,6 +158,18 @@ def is_file(path: AnyPath) -> bool:
 def is_directory(path: AnyPath) -> bool:
     """Returns whether ``path`` is a directory; False if it cannot be accessed or has an invalid name."""
     return os.path.isdir(path)
+
+
+Stamp = tuple[int, int, int]
+
+
+def stamp_of(path: AnyPath) -> Stamp | None:
+    """Returns a file's modification time, size and inode, which change when it is replaced or edited; None: no file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def entries(directory: AnyPath) -> list[os.DirEntry[str]]:

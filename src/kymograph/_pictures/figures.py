@@ -12,9 +12,7 @@ from kymograph._claims.registration import registered_contents
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._pictures import FIGURES
 from kymograph._pictures.series import displays_of
-from kymograph._runs.archive import read_archive
 from kymograph._runs.declaration import Declaration
-from kymograph._runs.history import log_of
 from kymograph._runs.spec import slug
 from kymograph._runs.store import Store
 from kymograph._runs.tuned import tuned_study
@@ -80,7 +78,7 @@ def figure_names(store: Store, studies: Iterable[Study[Any]] = ()) -> list[str]:
 
 def _claim_figures(store: Store, study: str) -> list[str]:
     """Returns the figures of verdicts that fit these runs: none without claims, no grid unless settings vary."""
-    if store.root is None or not registered_contents(log_of(store.root), study):
+    if store.directory is None or not registered_contents(store.directory.covering_log, study):
         return []
     settings: dict[str, set[str]] = {}
     for run in store.current().finished:
@@ -148,10 +146,10 @@ def _draw(kind: str, declaration: Declaration, argument: Any, store: Store) -> F
 def _draw_claims(kind: str, declaration: Declaration, studies: Sequence[Study[Any]], store: Store) -> Figure:
     """Draws the verdicts on a study's claims: on the whole directory if all its runs are here, else on the store."""
     runs: Any = store
-    if store.root is not None:
-        archive = read_archive(store.root, declaration.name)
-        if {run.id for run in archive.store.current()} <= {run.id for run in store}:
-            runs = archive
+    if store.directory is not None:
+        whole = store.directory.restricted_to(declaration.name)
+        if {run.id for run in whole.store.current()} <= {run.id for run in store}:
+            runs = whole
     return _draw(kind, declaration, judge(runs, studies=studies).verdicts, store)
 
 

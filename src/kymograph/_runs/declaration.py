@@ -299,14 +299,13 @@ def _is_nested(content: Any) -> bool:
 
 
 def study_directory(root: Path, study: str) -> Path:
-    """Returns a study's directory below ``root``; raises if a link leads it outside, or if another study has it."""
+    """Returns a study's directory below ``root``; raises if a link leads it outside."""
     directory = root / slug(study)
     check_inside(directory, root)
-    _check_same_study(directory, read_declaration(directory), study)
     return directory
 
 
-def _check_same_study(directory: Path, declared: Declaration | None, study: str) -> None:
+def check_same_study(directory: Path, declared: Declaration | None, study: str) -> None:
     """Raises if the directory is that of another study: ``a b`` and ``a-b`` would share one."""
     if declared is not None and declared.name != study:
         raise KymographError(
@@ -326,7 +325,7 @@ def write_declaration(
     path = directory / FILE
     with one_at_a_time(directory):
         before = read_declaration(directory)
-        _check_same_study(directory, before, declaration.name)
+        check_same_study(directory, before, declaration.name)
         if part_sources is not None:
             declaration = declaration.with_part_sources(part_sources, before)
         # Keys are not sorted: headline numbers and nulls are shown in the order in which the study declares them.

@@ -8,119 +8,98 @@ again.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kymograph._errors import KymographError
-from kymograph._io.files import MAX_DOCUMENT, file_digest, real_path
-from kymograph._runs import log
+from kymograph._io.files import MAX_DOCUMENT, file_digest
 from kymograph._runs.declaration import FILE as DECLARATION
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.log import Entry, Log
-from kymograph._runs.spec import RunSpec, slug
+from kymograph._runs.spec import RunSpec
 from kymograph._streams import MAX_SEED
 
 SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
 
 
 class History:
-    """What a log says about runs; every answer is cached."""
+    """What a log says about runs; it follows the log as entries are appended."""
 
-    def __init__(self, history: Log) -> None:
-        self.log = history
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._generation, self._seen = log.generation, 0
+        self._clear()
 
-    @functools.cached_property
+    def _clear(self) -> None:
+        self._planned: dict[str, RunSpec] = {}
+        self._sweeps: dict[tuple[str, str, int, str], list[str]] = {}
+        self._declared: dict[str, set[str | None]] = {}
+        self._abandoned: dict[str, str] = {}
+        self._replaced: Counter[str] = Counter()
+
+    def _follow(self) -> None:
+        """Takes in the entries that are new; an invalid one, which is a problem of the log, is left out."""
+        if self._generation != self.log.generation:
+            self._generation, self._seen = self.log.generation, 0
+            self._clear()
+        fresh = self.log.order[self._seen :]
+        self._seen += len(fresh)
+        for entry in fresh:
+            if entry.kind == SWEEP:
+                self._take_sweep(entry)
+            elif entry.kind == ABANDONED:
+                self._abandoned |= {str(run): str(entry.content.get("reason", "")) for run in _abandoned_ids(entry)}
+            elif entry.kind == REPLACED:
+                self._replaced[str(entry.content.get("run"))] += 1
+
+    def _take_sweep(self, entry: Entry) -> None:
+        study, declared = entry.content.get("study"), entry.content.get("declaration")
+        if isinstance(study, str) and isinstance(declared, str | None):
+            self._declared.setdefault(study, set()).add(declared)
+        try:
+            specs = _sweep_runs(entry.content)
+        except ValueError:
+            return
+        for spec in specs:
+            self._planned.setdefault(spec.id, spec)
+            self._sweeps.setdefault(code_free_key(spec), []).append(entry.hash)
+
+    @property
     def planned(self) -> dict[str, RunSpec]:
         """Every run that a logged sweep planned, by id, in the order of the log."""
-        planned: dict[str, RunSpec] = {}
-        for _, specs in self._sweeps:
-            for spec in specs:
-                planned.setdefault(spec.id, spec)
-        return planned
+        self._follow()
+        return self._planned
 
-    @functools.cached_property
-    def sweeps(self) -> dict[tuple[str, str, int, str], list[str]]:
+    @property
+    def sweeps(self) -> Mapping[tuple[str, str, int, str], Sequence[str]]:
         """The hashes of the log entries of all sweeps that planned a run, by its `code_free_key`."""
-        hashes: dict[tuple[str, str, int, str], list[str]] = {}
-        for entry, specs in self._sweeps:
-            for spec in specs:
-                hashes.setdefault(code_free_key(spec), []).append(entry.hash)
-        return hashes
+        self._follow()
+        return self._sweeps
 
-    @functools.cached_property
-    def _sweeps(self) -> list[tuple[Entry, list[RunSpec]]]:
-        """Every logged sweep and its runs; an invalid entry, which is a problem of the log, is left out."""
-        sweeps = []
-        for entry in self.log.of_kind(SWEEP):
-            try:
-                sweeps.append((entry, _sweep_runs(entry.content)))
-            except ValueError:
-                continue
-        return sweeps
-
-    @functools.cached_property
-    def abandoned(self) -> dict[str, str]:
+    @property
+    def abandoned(self) -> Mapping[str, str]:
         """The reason why each abandoned run was given up, by run id."""
-        return {
-            str(run): str(entry.content.get("reason", ""))
-            for entry in self.log.of_kind(ABANDONED)
-            for run in _abandoned_ids(entry)
-        }
+        self._follow()
+        return self._abandoned
 
-    @functools.cached_property
-    def replaced(self) -> dict[str, int]:
+    @property
+    def replaced(self) -> Mapping[str, int]:
         """How often each run was recorded again, by id."""
-        return Counter(str(entry.content.get("run")) for entry in self.log.of_kind(REPLACED))
+        self._follow()
+        return self._replaced
+
+    def declarations(self, study: str) -> Collection[str | None]:
+        """Returns the digests of a study's logged declarations."""
+        self._follow()
+        return self._declared.get(study, set())
 
 
 def code_free_key(spec: RunSpec) -> tuple[str, str, int, str]:
     """Returns what identifies a run regardless of the code that computes it: study, arm, seed and settings."""
     return spec.study, spec.arm, spec.seed, spec.settings_text
-
-
-def log_sweep(root: Path, specs: Sequence[RunSpec]) -> None:
-    """Logs the runs of a sweep and their study's declaration, unless both are logged already."""
-    history, first = History(Log.read(root)), specs[0]
-    declared = declaration_digest(root / slug(first.study))
-    fresh = [spec for spec in specs if spec.id not in history.planned]
-    if not fresh and declared in logged_declarations(history.log, first.study):
-        return
-    groups: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-    for spec in fresh:
-        key = (spec.arm, spec.settings_text, spec.source)
-        if key not in groups:
-            source = {} if spec.source == first.source else {"source": spec.source}  # some arms use users' own parts
-            groups[key] = {"arm": spec.arm, "config": spec.settings, "seeds": [], **source}
-        groups[key]["seeds"].append(spec.seed)
-    content = {"study": first.study, "version": first.version, "source": first.source, "declaration": declared,
-               "runs": list(groups.values())}  # fmt: skip
-    log.append(root, SWEEP, content)
-
-
-def abandon(root: Path, runs: Iterable[RunSpec], reason: str) -> int:
-    """Logs that ``runs`` were abandoned, and why; returns how many were not abandoned before."""
-    if not any(character.isalnum() for character in reason):
-        raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
-    before = History(Log.read(root)).abandoned
-    ids = [run.id for run in runs if run.id not in before]
-    if ids:
-        log.append(root, ABANDONED, {"runs": ids, "reason": reason.strip()})
-    return len(ids)
-
-
-def log_replaced(root: Path, spec: RunSpec) -> None:
-    """Logs that a finished run is about to be recorded again."""
-    log.append(root, REPLACED, {"run": spec.id, "study": spec.study, "arm": spec.arm, "seed": spec.seed})
-
-
-def logged_declarations(history: Log, study: str) -> set[str | None]:
-    """Returns the digests of a study's logged declarations."""
-    sweeps = [entry.content for entry in history.of_kind(SWEEP) if entry.content.get("study") == study]
-    return {content.get("declaration") for content in sweeps if isinstance(content.get("declaration"), str | None)}
 
 
 def declaration_digest(directory: Path) -> str | None:
@@ -168,25 +147,6 @@ def _sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
 def _abandoned_ids(entry: Entry) -> list[Any]:
     ids = entry.content.get("runs")
     return ids if isinstance(ids, list) else []
-
-
-def planned_runs(root: Path, history: Log | None = None) -> list[RunSpec]:
-    """Returns every run ever planned below ``root``, an output directory or a study's own.
-
-    ``history``: the log that covers ``root``, if it was read already.
-    """
-    planned = History(log_of(root) if history is None else history).planned.values()
-    return list(planned) if is_output(root) else [run for run in planned if slug(run.study) == real_path(root).name]
-
-
-def is_output(root: Path) -> bool:
-    """Returns whether ``root`` is an output directory, not a study's own directory inside one that has a log."""
-    return (root / log.DIRECTORY).is_dir() or not (real_path(root).parent / log.DIRECTORY).is_dir()
-
-
-def log_of(root: Path) -> Log:
-    """Returns the log that covers ``root``; for a study's own directory, the one next to it."""
-    return Log.read(root if is_output(root) else real_path(root).parent)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import Any
 
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._rounding import number_text
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import Declaration
-from kymograph._runs.history import History, code_words, current_code
+from kymograph._runs.directory import Directory
+from kymograph._runs.history import code_words, current_code
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import is_number
 
@@ -61,23 +61,23 @@ class NamedRun:
         return f"{self.study}/{self.short_name}"
 
 
-def named_runs(archive: Archive) -> list[NamedRun]:
+def named_runs(directory: Directory) -> list[NamedRun]:
     """Returns every run of a directory with its name, sorted by study, arm, seed and settings."""
-    abandoned = History(archive.log).abandoned
-    codes = current_code([*(run.spec for run in archive.store), *archive.planned], archive.declarations)
+    abandoned = directory.history.abandoned
+    codes = current_code([*(run.spec for run in directory.store), *directory.planned], directory.declarations)
     runs: dict[str, NamedRun] = {}
-    for run in archive.store:
+    for run in directory.store:
         current = codes[run.study].made(run.spec) or run.status == "failed"
         runs[run.id] = NamedRun(
             run.study, run.arm, run.seed, run.id, run.config, run.status if current else "superseded",
             "=".join(code_words(run.spec)), run.reason, run, run.directory,
         )  # fmt: skip
-    for lost in archive.damaged:
+    for lost in directory.damaged:
         runs[lost.id] = NamedRun(
             lost.study, lost.arm, lost.seed, lost.id, lost.config or {}, "damaged",
             reason=lost.reason, directory=lost.directory,
         )  # fmt: skip
-    for spec in archive.planned:
+    for spec in directory.planned:
         if spec.id not in runs and (codes[spec.study].made(spec) or spec.id in abandoned):
             status = "abandoned" if spec.id in abandoned else "missing"
             runs[spec.id] = NamedRun(

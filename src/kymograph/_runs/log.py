@@ -1,9 +1,12 @@
 """The log of a directory of runs: what was registered, planned, abandoned and declared, and in which order.
 
-``OUT/log/`` holds one append-only file (a segment) per writing process, with one JSON entry per line. Every entry names
+``DIR/log/`` holds one append-only file (a segment) per writing process, with one JSON entry per line. Every entry names
 its parents, the heads of the log when it was written, and its hash covers them. So the entries of many processes and
 hosts form one graph without a lock, and none can be changed without changing all that follow. Order in the graph is
 evidence of order in time; clock times are only informative.
+
+A kill can leave an entry half-written at the end of a segment. Readers ignore what does not end with a line break, and
+the next writer removes it once the process that wrote it is gone.
 
 A run stores the heads of the log when it starts. These and their ancestors came before the run, and no other entry did,
 wherever the files have been since.
@@ -11,6 +14,7 @@ wherever the files have been since.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import hashlib
@@ -22,16 +26,16 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kymograph._errors import KymographError
 from kymograph._io.documents import parse_json
-from kymograph._io.files import MAX_TABLE, matching, read_bytes
-from kymograph._io.processes import Process
-from kymograph._io.writing import SCHEMA, make_directory, plain, write_atomically
+from kymograph._io.files import MAX_TABLE, entries, read_bytes
+from kymograph._io.processes import Process, silence
+from kymograph._io.writing import SCHEMA, make_directory, plain
 from kymograph._runs.spec import canonical_json
 from kymograph._wording import counted
 
@@ -76,23 +80,82 @@ class Entry:
         return (json.dumps({**self._covered(), "hash": self.hash}, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
-@dataclass(frozen=True)
-class Log:
-    """Every entry of a directory's log, sorted so that parents come first."""
+@dataclass
+class _Segment:
+    """How much of one process's file was read."""
 
-    entries: Mapping[str, Entry] = field(default_factory=dict)
-    problems: Sequence[str] = ()
-    """What is wrong with it: entries that were edited, cut off, or refer to missing entries."""
+    inode: int = 0
+    size: int = -1
+    """Its size when it was last read; -1: never."""
+    read: int = 0
+    """How many bytes of whole lines were read."""
+    lines: int = 0
+    wrong: list[str] = field(default_factory=list)
+    """What is wrong with it, a sentence each."""
+    given_up: bool = False
+    """Whether so many lines are wrong that the rest is not read."""
+
+
+class Log:
+    """Every entry of a directory's log, parents first; read once, then followed as it grows.
+
+    log = Log.read(root)
+    log.append("sweep", {"study": "depth", ...})
+    log.heads
+    """
+
+    def __init__(self, root: Path | None = None, entries: Iterable[Entry] = ()) -> None:
+        """Makes a log of ``entries``, without reading the one of ``root``; `read` does."""
+        self.root = root
+        self.generation = 0
+        """Raised when entries that were read before are gone, and the log was read anew."""
+        self._clear()
+        self._add({entry.hash: entry for entry in entries})
+
+    def _clear(self) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.order: list[Entry] = []
+        """The entries, those that were read later last."""
+        self._heads: set[str] = set()
+        self._followed: set[str] = set()
+        self._segments: dict[str, _Segment] = {}
+        self._successors: dict[str, tuple[int, set[str]]] = {}
+
+    @staticmethod
+    def read(root: Path) -> Log:
+        """Reads the log of the runs below ``root``, empty if there is none; problems are collected, not raised."""
+        log = Log(root)
+        log.refresh()
+        if log._lost():  # perhaps in a segment that was written after it was read, and before its successor was
+            log.refresh()
+        return log
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong with the log: entries that were edited, or refer to missing entries."""
+        problems = [
+            problem
+            for name, segment in sorted(self._segments.items())
+            for problem in _first(segment.wrong, f"problems with {DIRECTORY}/{name}")
+        ]
+        return (*problems, *_first(self._lost(), "entries that follow entries which are gone"))
+
+    def _lost(self) -> list[str]:
+        lost = []
+        for entry in self.order:
+            gone = [parent for parent in entry.parents if parent not in self.entries]
+            if gone:
+                lost.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
+        return lost
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The hashes of the entries that no other entry follows, sorted; empty if the log is empty."""
-        followed = {parent for entry in self.entries.values() for parent in entry.parents}
-        return tuple(sorted(set(self.entries) - followed))
+        return tuple(sorted(self._heads))
 
     def of_kind(self, kind: str) -> list[Entry]:
         """Returns the entries of one kind, earlier ones first."""
-        return [entry for entry in self.entries.values() if entry.kind == kind]
+        return [entry for entry in self.order if entry.kind == kind]
 
     def up_to(self, heads: Iterable[str]) -> set[str]:
         """Returns ``heads`` and all their ancestors, as far as they are in this log."""
@@ -105,40 +168,114 @@ class Log:
                 waiting += [parent for parent in self.entries[name].parents if parent in self.entries]
         return reached
 
-    @staticmethod
-    def read(root: Path) -> Log:
-        """Reads the log of the runs below ``root``, empty if there is none; problems are collected, not raised."""
-        entries: dict[str, Entry] = {}
-        problems: list[str] = []
-        for path in matching(root, f"{DIRECTORY}/*.jsonl"):
-            segment, wrong = _segment(path)
-            entries |= {entry.hash: entry for entry in segment}
-            problems += wrong
-        lost = []
-        for entry in entries.values():
-            gone = [parent for parent in entry.parents if parent not in entries]
-            if gone:
-                lost.append(f"the log entry {entry.hash[:SHORT]} follows {gone[0][:SHORT]}, which is gone")
-        problems += _first(lost, "entries that follow entries which are gone")
-        return Log(_sorted(entries), tuple(problems))
+    def precedes(self, name: str, heads: Iterable[str]) -> bool:
+        """Returns whether the entry ``name`` is among ``heads`` and their ancestors.
+
+        All entries that follow ``name`` are computed once, so that asking about ten thousand runs costs one walk.
+        """
+        count, following = self._successors.get(name, (0, {name} & self.entries.keys()))
+        for entry in self.order[count:]:
+            if not following.isdisjoint(entry.parents):
+                following.add(entry.hash)
+        self._successors[name] = (len(self.order), following)
+        return not following.isdisjoint(heads)
+
+    def refresh(self) -> None:
+        """Reads what was appended since the log was last read, by any process."""
+        if self.root is None:
+            return
+        present = _segment_files(self.root)
+        for name, segment in self._segments.items():
+            status = present.get(name)
+            if status is None or status.st_size < segment.read or status.st_ino != segment.inode:
+                self._clear()  # it was deleted or replaced: what follows is another log
+                self.generation += 1
+                break
+        batch: dict[str, Entry] = {}
+        for name, status in present.items():
+            segment = self._segments.setdefault(name, _Segment(status.st_ino))
+            if segment.size != status.st_size:
+                segment.size = status.st_size
+                batch |= {entry.hash: entry for entry in _read_on(self.root / DIRECTORY / name, segment)}
+        self._add(batch)
+
+    def _add(self, batch: Mapping[str, Entry]) -> None:
+        for name, entry in _sorted({name: entry for name, entry in batch.items() if name not in self.entries}).items():
+            self.entries[name] = entry
+            self.order.append(entry)
+            self._followed.update(entry.parents)
+            self._heads.difference_update(entry.parents)
+            if name not in self._followed:
+                self._heads.add(name)
+
+    def append(self, kind: str, content: Mapping[str, Any]) -> Entry:
+        """Appends an entry whose parents are the current heads of the log to this process's segment; returns it."""
+        assert self.root is not None
+        directory = self.root / DIRECTORY
+        make_directory(directory, self.root)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        writer = f"{platform.node()}:{os.getpid()}"
+        name = f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"
+        with _appending:
+            self.refresh()
+            entry = Entry(kind, plain(dict(content)), self.heads, now, writer)
+            self._remove_half_entries()
+            segment = self._segments.setdefault(name, _Segment())
+            line = entry.line()
+            segment.inode = _write_at(directory / name, segment.read, line)
+            segment.read += len(line)
+            segment.size = segment.read
+            segment.lines += 1
+            self._add({entry.hash: entry})
+        return entry
+
+    def _remove_half_entries(self) -> None:
+        """Cuts off what processes that are gone left half-written at the end of their segments."""
+        assert self.root is not None
+        for name, segment in self._segments.items():
+            if segment.size <= segment.read or segment.given_up:
+                continue
+            owner, path = Process.of_mark(name.rpartition("-")[0]), self.root / DIRECTORY / name
+            with contextlib.suppress(OSError):
+                if owner is not None and owner != Process.this() and not owner.is_alive(silence(path)):
+                    os.truncate(path, segment.read)
+                    segment.size = segment.read
 
 
-def append(root: Path, kind: str, content: Mapping[str, Any]) -> Entry:
-    """Appends an entry whose parents are the current heads of the log; returns it.
+def _segment_files(root: Path) -> dict[str, os.stat_result]:
+    """Returns the size and identity of each segment of the log below ``root``, by name, sorted."""
+    try:
+        listing = [entry for entry in entries(root / DIRECTORY) if entry.name.endswith(".jsonl")]
+        return {entry.name: entry.stat(follow_symlinks=False) for entry in listing}
+    except OSError:
+        return {}
+    except ValueError:  # a null byte
+        raise KymographError(f"{str(root)!r} is not a valid file name") from None
 
-    The process's segment is replaced by a longer one in one step, so that no reader on any host sees half an entry, and
-    a kill leaves none.
+
+def _write_at(path: Path, end: int, line: bytes) -> int:
+    """Writes a line at the end of a segment, waits until it is on the disk, and returns the file's inode.
+
+    ``end`` is where the last whole entry ends: what a failed write left behind it is removed.
     """
-    directory = root / DIRECTORY
-    make_directory(directory, root)
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    writer = f"{platform.node()}:{os.getpid()}"
-    path = directory / f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"
-    with _appending:
-        entry = Entry(kind, plain(dict(content)), Log.read(root).heads, now, writer)
-        before = read_bytes(path, MAX_TABLE, follow=False) if path.exists() else b""
-        write_atomically(path, before + entry.line(), durably=True)
-    return entry
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        try:
+            os.ftruncate(handle, end)
+            os.lseek(handle, end, os.SEEK_SET)
+            left = memoryview(line)
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+            return os.fstat(handle).st_ino
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(handle, end)
+            raise
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise KymographError(f"cannot write {path}: {error.strerror}; choose another directory") from None
 
 
 @functools.cache
@@ -147,27 +284,33 @@ def _process_mark(process: int) -> str:
     return uuid.uuid4().hex[:8]
 
 
-def _segment(path: Path) -> tuple[list[Entry], list[str]]:
-    """Returns the valid entries of one segment, and a sentence about each problem in it."""
+def _read_on(path: Path, segment: _Segment) -> list[Entry]:
+    """Returns the entries of a segment that were not read before; what is wrong with it is added to ``segment``."""
     name = f"{DIRECTORY}/{path.name}"
+    if segment.given_up:
+        return []
     try:
-        content = _read(path)
+        content = _read(path, segment.read)
     except KymographError as error:
-        return [], [f"{name} is not a segment of the log ({error})"]
-    entries, wrong, lines = [], [], io.BytesIO(content)  # not split: a list of 256 million empty lines takes gigabytes
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith(b"\n"):  # a process was killed while it wrote, or the end was cut off
-            wrong.append(f"{name} ends in the middle of an entry")
-        elif (entry := _entry(line)) is not None:
-            entries.append(entry)
+        segment.wrong[:] = [f"{name} is not a segment of the log ({error})"]
+        return []
+    fresh, lines = [], io.BytesIO(content)  # not split: a list of 256 million empty lines takes gigabytes
+    for line in lines:
+        if not line.endswith(b"\n"):
+            break  # half an entry: it is being written, or its writer was killed
+        segment.read += len(line)
+        segment.lines += 1
+        if (entry := _entry(line)) is not None:
+            fresh.append(entry)
         else:
-            wrong.append(f"{name}, line {number} was edited or is not an entry")
-        if len(wrong) == MOST_WRONG:
+            segment.wrong.append(f"{name}, line {segment.lines} was edited or is not an entry")
+        if len(segment.wrong) == MOST_WRONG:
+            segment.given_up = True
+            unread = content.count(b"\n", lines.tell())
+            if unread:
+                segment.wrong.append(f"{name} has {counted(unread, 'more line')}, not read because so many are wrong")
             break
-    unread = content.count(b"\n", lines.tell())
-    if unread:
-        wrong.append(f"{name} has {counted(unread, 'more line')}, not read because so many are wrong")
-    return entries, _first(wrong, f"problems with {name}")
+    return fresh
 
 
 def _first(problems: list[str], of: str) -> list[str]:
@@ -176,13 +319,13 @@ def _first(problems: list[str], of: str) -> list[str]:
     return problems if more <= 1 else [*problems[: FEW - 1], problems[-1], f"there are {more:,} more {of}"]
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, start: int) -> bytes:
     try:
-        return read_bytes(path, MAX_TABLE, follow=False)
+        return read_bytes(path, MAX_TABLE, follow=False, start=start)
     except KymographError as error:
         if not str(error).endswith(os.strerror(errno.ESTALE)):
             raise
-        return read_bytes(path, MAX_TABLE, follow=False)  # its writer, on another host, has just replaced it
+        return read_bytes(path, MAX_TABLE, follow=False, start=start)  # its writer, on another host, has just written
 
 
 def _entry(line: bytes) -> Entry | None:

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.tables import import_pandas, import_xarray, series_frame, summary_frame
 from kymograph._runs.thin_run import stored_run
 from kymograph._wording import html_table
+
+if TYPE_CHECKING:
+    from kymograph._runs.directory import Directory
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,12 @@ class Store:
     >>> store[0], store.failed, store.to_pandas()
     """
 
-    def __init__(self, runs: Iterable[StoredRun], root: Path | None = None) -> None:
+    def __init__(self, runs: Iterable[StoredRun], root: Path | None = None, directory: Directory | None = None) -> None:
+        """Makes a store of ``runs`` below ``root``; ``directory`` is what was read of it already."""
         self.runs: tuple[StoredRun, ...] = tuple(runs)
         self.root = root
+        if directory is not None:
+            self.directory = directory
 
     @staticmethod
     def open(root: str | Path) -> Store:
@@ -118,10 +124,10 @@ class Store:
         return Store(in_order(runs, read_declarations(path)), path)
 
     @staticmethod
-    def of_specs(root: Path, specs: Iterable[RunSpec]) -> Store:
-        """Reads the runs named by ``specs`` below ``root``, in that order, leaving out those that never ended."""
-        directories = (root / spec.directory for spec in specs)
-        return Store((stored_run(path) for path in directories if has_ended(str(path))), root)
+    def of_specs(directory: Directory, specs: Iterable[RunSpec]) -> Store:
+        """Reads the runs named by ``specs``, in that order, leaving out those that never ended."""
+        paths = (directory.root / spec.directory for spec in specs)
+        return Store((stored_run(path) for path in paths if has_ended(str(path))), directory.root, directory)
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -185,9 +191,16 @@ class Store:
         return chosen
 
     @functools.cached_property
+    def directory(self) -> Directory | None:
+        """The directory of the runs: its log and declarations, read once; None if the runs have none."""
+        from kymograph._runs.directory import Directory  # it makes stores
+
+        return None if self.root is None else Directory(self.root)
+
+    @property
     def declarations(self) -> Mapping[str, Declaration]:
         """The declarations stored with these runs, by study."""
-        return {} if self.root is None else read_declarations(self.root)
+        return {} if self.directory is None else self.directory.declarations
 
     def current(self) -> Store:
         """Returns the runs of each study's current code, without superseded ones."""
@@ -291,7 +304,7 @@ class Store:
     def _of(self, runs: Sequence[StoredRun]) -> Store:
         """Returns a store of ``runs``: this one, with its caches, if they are all of its runs in the same order."""
         same = len(runs) == len(self.runs) and all(map(operator.is_, runs, self.runs))
-        return self if same else Store(runs, self.root)
+        return self if same else Store(runs, self.root, vars(self).get("directory"))
 
     def _grid(self) -> dict[tuple[str, int], StoredRun]:
         """Returns the finished runs by (arm, seed); raises if two of them share both."""

@@ -7,7 +7,7 @@ computed again can be compared with what was published. In their place are
 - ``thin.safetensors``: the series of at most `MOST_MEASUREMENTS` measurements, bit for bit;
 - ``thin.json``: the names of the series that were left out, and their reductions that claims read.
 
-`Archive.open` reads such runs like any others. What cannot be known about them is missing, never invented.
+`Directory` reads such runs like any others. What cannot be known about them is missing, never invented.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from kymograph._io.files import (
 )
 from kymograph._io.processes import temporary_directory
 from kymograph._io.writing import SCHEMA, make_directory, write_atomically, written_atomically
-from kymograph._runs.archive import Archive
+from kymograph._runs.directory import Directory
 from kymograph._runs.locating import find_runs
 from kymograph._runs.store import read_declarations
 from kymograph._sharing.packed_code import (
@@ -51,6 +51,7 @@ from kymograph._sharing.thin_copy import write_thin_copy
 from kymograph._studies.study import Study
 from kymograph._sweep.code_loading import CodeReference
 from kymograph._sweep.heartbeat import PARTIAL
+from kymograph._wording import counted
 
 MANIFEST, RUNS, REPORT = "manifest.json", "runs", "report.html"
 _NOT_PACKED = ("figures", REPORT)
@@ -102,18 +103,20 @@ def write_bundle(
     if not is_directory(directory):
         raise KymographError(f"there is no directory {directory}; name a directory of runs")
     before = _listing(directory, target)
-    archive = Archive.open(directory).checked()
+    read = Directory(directory).checked()
     codes = dict(codes or {})
     studies = {name: code.load() for name, code in codes.items()}
     with temporary_directory("bundle") as temporary:
         stage = Path(temporary)
-        manifest, notes = stage_code(stage, archive, codes, studies)
-        wrong = [*(run.reason for run in archive.damaged), *log_problems(archive.log)]
+        manifest, notes = stage_code(stage, read, codes, studies)
+        wrong = [*(run.reason for run in read.damaged), *log_problems(read.log)]
+        if astray := read.runs_without_entries:
+            wrong.append(f"{counted(len(astray), 'run refers', 'runs refer')} to entries that the log does not have")
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
         if thin:
-            write_thin_copy(archive, stage / RUNS)
+            write_thin_copy(read, stage / RUNS)
         else:
-            write_atomically(stage / REPORT, _report(archive, studies).encode("utf-8", "replace"))
+            write_atomically(stage / REPORT, _report(read, studies).encode("utf-8", "replace"))
         staged = {path.relative_to(stage).as_posix(): _source(path) for path in stage.rglob("*") if path.is_file()}
         files = staged if thin else {**{f"{RUNS}/{name}": source for name, source in before.items()}, **staged}
         _check_number(files, directory)
@@ -178,19 +181,16 @@ def _check_number(names: Iterable[str], directory: Path) -> None:
         raise KymographError(f"{directory} has more files than a bundle can hold; bundle its studies separately")
 
 
-def _report(archive: Archive, studies: Mapping[str, Study[Any]]) -> str:
+def _report(directory: Directory, studies: Mapping[str, Study[Any]]) -> str:
     """Returns the report of the runs; its time stamp is the log's, so that the same runs give the same bytes."""
     from kymograph._claims.judge import judge
     from kymograph._pictures.report.page import build_page  # loads plotting code, which verifying does not need
 
-    verdicts = judge(archive, studies=studies.values())
-    times = [entry.time for entry in archive.log.entries.values()]
+    verdicts = judge(directory, studies=studies.values())
+    times = [entry.time for entry in directory.log.entries.values()]
     return build_page(
-        archive.store,
+        directory.store,
         verdicts,
-        declarations=archive.declarations,
-        damaged=archive.damaged,
-        planned=archive.planned,
         now=f"for a bundle, from a log that ends {max(times)}" if times else "for a bundle",
     )
 

@@ -18,8 +18,8 @@ from kymograph._errors import KymographError
 from kymograph._io.files import MAX_SOURCE, read_bytes
 from kymograph._io.writing import make_directory, write_atomically
 from kymograph._registry import source_file
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import Declaration
+from kymograph._runs.directory import Directory
 from kymograph._runs.spec import slug
 from kymograph._runs.tuned import tuned_study
 from kymograph._studies.loading import STUDIES, registered_study
@@ -56,31 +56,31 @@ class PackedCode(CodeReference):
 
 
 def stage_code(
-    directory: Path, archive: Archive, codes: Mapping[str, CodeReference], studies: Mapping[str, Study[Any]]
+    directory: Path, runs: Directory, codes: Mapping[str, CodeReference], studies: Mapping[str, Study[Any]]
 ) -> tuple[dict[str, Any], list[str]]:
     """Copies the code behind an archive's runs into ``directory``; returns its manifest entries, and notes.
 
     Args:
         directory: an empty directory.
-        archive: the runs.
+        runs: the directory of the runs.
         codes: where the code of user-defined studies is, by name; raises if it is not what made the runs.
         studies: these studies, loaded.
     """
     manifest: dict[str, Any] = {"studies": {}, "parts": {}}
     notes: list[str] = []
     for name, code in codes.items():
-        if name not in archive.studies:
-            raise KymographError(f"{archive.root} contains no runs of {name}; drop its --study")
+        if name not in runs.studies:
+            raise KymographError(f"{runs.root} contains no runs of {name}; drop its --study")
         if code.user_defined:
-            manifest["studies"][name] = _staged_study(directory, name, code, archive.declarations.get(name))
-    for name in archive.studies:
+            manifest["studies"][name] = _staged_study(directory, name, code, runs.declarations.get(name))
+    for name in runs.studies:
         if tuned_study(name) is not None:
             continue  # tuning runs are made by the code of the study that they belong to
         study = studies.get(name) or registered_study(name)
         if study is None:
             notes.append(f"the code of {name} is not in the bundle; name it with --study")
             continue
-        parts, missing = _parts_of(study, archive)
+        parts, missing = _parts_of(study, runs)
         notes += missing
         for key, part in parts.items():
             files = _copy(part.files, directory / PARTS)
@@ -88,7 +88,7 @@ def stage_code(
                                       "attribute": part.attribute, "source": part.source, "files": files}  # fmt: skip
         if parts:
             manifest["studies"].setdefault(name, None)  # a built-in study, which needs only its parts
-    for problem in code_problems(directory, manifest, archive.declarations):
+    for problem in code_problems(directory, manifest, runs.declarations):
         raise KymographError(f"{problem}; restore the code that made them, or run the study again")
     return manifest, notes
 
@@ -105,14 +105,14 @@ def _staged_study(directory: Path, name: str, code: CodeReference, declared: Dec
     return {"name": code.name, "module": code.dotted_name(), "is_file": bool(code.file), "source": source}
 
 
-def _parts_of(study: Study[Any], archive: Archive) -> tuple[dict[str, PartCode], list[str]]:
+def _parts_of(study: Study[Any], runs: Directory) -> tuple[dict[str, PartCode], list[str]]:
     """Returns the code of the users' parts that made a study's current runs, and a note for each that is not here."""
-    declared = archive.declarations.get(study.name)
+    declared = runs.declarations.get(study.name)
     if declared is None or not declared.part_sources:
         return {}, []
     made = {key: source for parts in declared.part_sources.values() for key, source in parts.items()}
     here: dict[str, PartCode] = {}
-    for spec in (*(run.spec for run in archive.store), *archive.planned):
+    for spec in (*(run.spec for run in runs.store), *runs.planned):
         if spec.study == study.name and declared.part_sources.get(spec.source or "", {}).keys() - here.keys():
             try:
                 parts = study.parts(study.config_type(**spec.settings))

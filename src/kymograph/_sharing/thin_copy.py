@@ -14,8 +14,8 @@ from kymograph._errors import KymographError
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph._io.writing import SCHEMA, make_directory
 from kymograph._runs import record
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import FILE as DECLARATION
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import DIRECTORY as LOG
 from kymograph._runs.record import RunResult
 from kymograph._runs.spec import slug
@@ -25,28 +25,28 @@ from kymograph._runs.tuned import tuned_study
 from kymograph._studies.loading import registered_study
 
 
-def write_thin_copy(archive: Archive, target: Path) -> None:
-    """Writes a thin copy of an archive to the directory ``target``: log, declarations, and every run.
+def write_thin_copy(directory: Directory, target: Path) -> None:
+    """Writes a thin copy of an directory to the directory ``target``: log, declarations, and every run.
 
     Of the series that are left out, the numbers are kept that the registered claims read, and those of the study's
     present ones. Raises if a record is damaged, because a thin copy could not show it.
     """
-    if archive.damaged:
-        raise KymographError(f"{archive.damaged[0].reason}; a thin bundle holds only runs that can be read")
-    documents = [*(archive.root / LOG).glob("*.jsonl")]
-    documents += [archive.root / slug(study) / DECLARATION for study in archive.studies]
+    if directory.damaged:
+        raise KymographError(f"{directory.damaged[0].reason}; a thin bundle holds only runs that can be read")
+    documents = [*(directory.root / LOG).glob("*.jsonl")]
+    documents += [directory.root / slug(study) / DECLARATION for study in directory.studies]
     for path in filter(is_file, documents):
-        copy = target / path.relative_to(archive.root)
+        copy = target / path.relative_to(directory.root)
         make_directory(copy.parent)
         copy.write_bytes(read_bytes(path, MAX_TENSORS))
-    measures = {study: _measures_read(archive, study) for study in archive.studies}
-    for run in archive.store:
-        _write_thin(run, target / run.directory.relative_to(archive.root), measures[run.study])
+    measures = {study: _measures_read(directory, study) for study in directory.studies}
+    for run in directory.store:
+        _write_thin(run, target / run.directory.relative_to(directory.root), measures[run.study])
 
 
-def _measures_read(archive: Archive, study: str) -> set[Measure]:
+def _measures_read(directory: Directory, study: str) -> set[Measure]:
     """Returns the measures of a study's series that its claims, registered or present, read."""
-    claims = [claim for versions in registered_claims(archive.log, study).values() for claim in versions]
+    claims = [claim for versions in registered_claims(directory.log, study).values() for claim in versions]
     present = registered_study(study) if tuned_study(study) is None else None
     claims += [] if present is None else present.claims()
     return {side.measure for claim in claims for side in claim.every_side if side.measure.reduce is not None}

@@ -29,9 +29,9 @@ from kymograph._errors import KymographError
 from kymograph._io.files import is_file
 from kymograph._io.processes import temporary_directory
 from kymograph._io.writing import plain
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import Declaration
-from kymograph._runs.history import History, current_code, declaration_digest, logged_declarations
+from kymograph._runs.directory import Directory
+from kymograph._runs.history import History, current_code, declaration_digest
 from kymograph._runs.log import SHORT
 from kymograph._runs.provenance import hardware, versions
 from kymograph._runs.record import ARRAYS, RunResult, pack_record
@@ -81,20 +81,20 @@ def verify(
         studies: user-defined studies whose code may be run for that.
         seed: the seed for choosing the runs; default: at random.
     """
-    archive = Archive.open(root).checked()
-    if not archive.store.runs and not archive.damaged:
+    directory = Directory(root).checked()
+    if not directory.store.runs and not directory.damaged:
         raise KymographError(f"{root} contains no runs; name a directory of runs")
     if rerun < 0:
         raise KymographError(f"the number of runs to compute again must be at least 0, not {rerun}")
-    history = History(archive.log)
-    results = [_log(archive), *_records(archive), _log_entries(archive), *_planned_runs(archive, history)]
-    results += [*_declarations(archive, history), *_designs(archive, history)]
+    history = directory.history
+    results = [_log(directory), *_records(directory), _log_entries(directory), *_planned_runs(directory, history)]
+    results += [*_declarations(directory, history), *_designs(directory, history)]
     if anchor is not None:
-        entries = [name for name in archive.log.entries if len(anchor) >= 8 and name.startswith(anchor.lower())]
+        entries = [name for name in directory.log.entries if len(anchor) >= 8 and name.startswith(anchor.lower())]
         detail = "" if entries else "no entry of the log has this digest"
         results.append(CheckResult(f"the anchor {anchor}", len(entries) == 1, detail))
     if rerun:
-        results += _computed_again(archive, rerun, {study.name: study for study in studies}, seed)
+        results += _computed_again(directory, rerun, {study.name: study for study in studies}, seed)
     return results
 
 
@@ -126,8 +126,8 @@ def all_hold(results: Sequence[CheckResult]) -> bool:
     return all(result.holds for result in results)
 
 
-def _log(archive: Archive) -> CheckResult:
-    log, problems = archive.log, log_problems(archive.log)
+def _log(directory: Directory) -> CheckResult:
+    log, problems = directory.log, log_problems(directory.log)
     if not log.entries and not problems:
         return CheckResult("the log", False, "missing")
     if problems:
@@ -138,16 +138,16 @@ def _log(archive: Archive) -> CheckResult:
     return CheckResult("the log", True, f"{entries}, {counted(len(claims), 'registered claim')}, head {heads}")
 
 
-def _records(archive: Archive) -> list[CheckResult]:
-    wrong = [CheckResult("a record", False, run.reason) for run in archive.damaged]
-    wrong += [CheckResult("a directory", False, reason) for reason in archive.unreadable]
-    for run in archive.store:
+def _records(directory: Directory) -> list[CheckResult]:
+    wrong = [CheckResult("a record", False, run.reason) for run in directory.damaged]
+    wrong += [CheckResult("a directory", False, reason) for reason in directory.unreadable]
+    for run in directory.store:
         try:
             run.check_network()
         except KymographError as error:
             detail = str(error).replace(str(run.directory), run.directory.name)
             wrong.append(CheckResult("a trained network", False, detail))
-    thin = [run for run in archive.store if isinstance(run, ThinRun)]
+    thin = [run for run in directory.store if isinstance(run, ThinRun)]
     notes = []
     if thin:
         names = ", ".join(left_out_of(thin)) or "none"
@@ -155,12 +155,15 @@ def _records(archive: Archive) -> list[CheckResult]:
             f"{counted(len(thin), 'run is', 'runs are')} thin: not checked are trained networks and the series {names}"
         )
         notes = [CheckResult(what, True, note=True)]
-    return [*(wrong or [CheckResult("the records", True, f"{len(archive.store)} runs match their checksums")]), *notes]
+    return [
+        *(wrong or [CheckResult("the records", True, f"{len(directory.store)} runs match their checksums")]),
+        *notes,
+    ]
 
 
-def _log_entries(archive: Archive) -> CheckResult:
-    silent = [run for run in archive.store if run.log_heads is None]
-    astray = [run for run in archive.store if set(run.log_heads or ()) - set(archive.log.entries)]
+def _log_entries(directory: Directory) -> CheckResult:
+    silent = [run for run in directory.store if run.log_heads is None]
+    astray = directory.runs_without_entries
     if astray:
         return CheckResult("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
     count = counted(len(silent), "run does", "runs do")
@@ -168,13 +171,13 @@ def _log_entries(archive: Archive) -> CheckResult:
     return CheckResult("the runs' log entries", not silent, detail)
 
 
-def _planned_runs(archive: Archive, history: History) -> list[CheckResult]:
-    listed, ended = {run.id for run in archive.planned}, {run.id for run in archive.store}
-    absent = [run for run in archive.planned if run.id not in ended and run.id not in history.abandoned]
-    specs = [*(run.spec for run in archive.store), *archive.planned, *history.planned.values()]
-    codes = current_code(specs, archive.declarations)
+def _planned_runs(directory: Directory, history: History) -> list[CheckResult]:
+    listed, ended = {run.id for run in directory.planned}, {run.id for run in directory.store}
+    absent = [run for run in directory.planned if run.id not in ended and run.id not in history.abandoned]
+    specs = [*(run.spec for run in directory.store), *directory.planned, *history.planned.values()]
+    codes = current_code(specs, directory.declarations)
     missing = [run for run in absent if run.study not in codes or codes[run.study].made(run)]
-    unplanned = [run for run in archive.store if run.id not in listed]
+    unplanned = [run for run in directory.store if run.id not in listed]
     ended_not = f"{counted(len(missing), 'has', 'have')} not ended" if missing else ""
     never = f"{counted(len(unplanned), 'run was', 'runs were')} never planned" if unplanned else ""
     abandoned = history.abandoned.keys() & history.planned.keys()
@@ -199,28 +202,28 @@ def _notes(*counts: tuple[int, str, str, str]) -> list[CheckResult]:
     ]
 
 
-def _declarations(archive: Archive, history: History) -> list[CheckResult]:
+def _declarations(directory: Directory, history: History) -> list[CheckResult]:
     results = []
-    for study in dict.fromkeys([*archive.declarations, *(run.study for run in history.planned.values())]):
-        logged = logged_declarations(archive.log, study)
-        same = not logged or declaration_digest(archive.root / slug(study)) in logged
+    for study in dict.fromkeys([*directory.declarations, *(run.study for run in history.planned.values())]):
+        logged = history.declarations(study)
+        same = not logged or declaration_digest(directory.root / slug(study)) in logged
         detail = "" if same else "changed or deleted since it was logged"
         results.append(CheckResult(f"the declaration of {study}", same, detail))
     return results
 
 
-def _designs(archive: Archive, history: History) -> list[CheckResult]:
+def _designs(directory: Directory, history: History) -> list[CheckResult]:
     """Compares runs and registrations with the designs that were registered first."""
     results: list[CheckResult] = []
     for study in dict.fromkeys(run.study for run in history.planned.values()):
-        registered = [*registrations(archive.log, study), *registrations(archive.log, OWN_STUDY)]
+        registered = [*registrations(directory.log, study), *registrations(directory.log, OWN_STUDY)]
         what = f"the registrations of {study}"
-        results += [CheckResult(what, False, text) for text in conflicts(registered, study, archive.log)]
-        first = binding(registered, study, archive.log)
-        runs = [run for run in archive.store if run.study == study]
-        declared = archive.declarations.get(study, Declaration(study))
+        results += [CheckResult(what, False, text) for text in conflicts(registered, study, directory.log)]
+        first = binding(registered, study, directory.log)
+        runs = [run for run in directory.store if run.study == study]
+        declared = directory.declarations.get(study, Declaration(study))
         finished = [run for run in runs if run.status == "finished"]
-        tuned = tuned_arms(None if first is None else first.terms, declared, finished, archive.root, history)
+        tuned = tuned_arms(None if first is None else first.terms, declared, finished, directory.root, history)
         results += _tuning(study, tuned)
         if first is None:
             continue
@@ -234,7 +237,7 @@ def _designs(archive: Archive, history: History) -> list[CheckResult]:
         late = sum(
             len(registration.claims)
             for registration in registered
-            if registration.study == study and binding([registration], study, archive.log) is None
+            if registration.study == study and binding([registration], study, directory.log) is None
         )
         statements = family(registered)
         changed = len(statements) - len({name for name, _ in statements})
@@ -271,10 +274,10 @@ def _tuning(study: str, tuned: Mapping[str, TunedArm]) -> list[CheckResult]:
 
 
 def _computed_again(
-    archive: Archive, count: int, named: Mapping[str, Study[Any]], seed: int | None
+    directory: Directory, count: int, named: Mapping[str, Study[Any]], seed: int | None
 ) -> list[CheckResult]:
     """Computes ``count`` randomly chosen runs again; returns how each compares with its record."""
-    runs = list(archive.store.finished)
+    runs = list(directory.store.finished)
     chosen = random.Random(seed).sample(runs, min(count, len(runs)))
     owners = {run.id: tuned_study(run.study) or run.study for run in chosen}  # a study's code also makes tuning runs
     return [_compared(run, named.get(owners[run.id]) or registered_study(owners[run.id])) for run in chosen]

@@ -18,7 +18,6 @@ from kymograph._errors import KymographError
 from kymograph._io.files import MAX_SOURCE, is_file, read_bytes
 from kymograph._io.processes import temporary_directory
 from kymograph._io.writing import make_directory, write_atomically
-from kymograph._runs.log import Log
 from kymograph._runs.provenance import code_hash, versions
 from kymograph._runs.record import is_finished
 from kymograph._runs.spec import RunSpec, digest, slug
@@ -190,14 +189,18 @@ class Order:
 
 
 def orders_for(
-    study: CodeReference, stacks: Sequence[Stack], directory: Path, device: str, data_dir: str | Path | None
+    study: CodeReference,
+    stacks: Sequence[Stack],
+    directory: Path,
+    log: tuple[str, ...],
+    device: str,
+    data_dir: str | Path | None,
 ) -> list[Order]:
-    """Returns one order per stack, with absolute paths."""
+    """Returns one order per stack, with absolute paths; ``log`` are the heads of the directory's log."""
     out = str(directory.absolute())
     data = None if data_dir is None else str(Path(data_dir).expanduser().absolute())
-    heads = Log.read(directory).heads
     shipped, environment, package = ShippedCode.of(study), travelling_environment(), this_package()
-    return [Order(study, stack, out, device, data, heads, shipped, environment, package) for stack in stacks]
+    return [Order(study, stack, out, device, data, log, shipped, environment, package) for stack in stacks]
 
 
 def travelling_environment() -> dict[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kymograph._io.processes import Process, start_time
 from kymograph._runs.declaration import Declaration, write_declaration
-from kymograph._runs.history import log_sweep
+from kymograph._runs.directory import Directory
 from kymograph._runs.record import RunResult, RunSeries, write_failure
 from kymograph._runs.spec import RunSpec, slug
 from kymograph._sweep.heartbeat import RUNNING
@@ -34,7 +34,7 @@ def plan(root: Path, runs: Sequence[RunSpec]) -> None:
         sweeps.setdefault((run.study, run.version), []).append(run)
     for (study, _), members in sweeps.items():
         (root / slug(study)).mkdir(parents=True, exist_ok=True)
-        log_sweep(root, members)
+        Directory(root).plan(members)
 
 
 def finish(root: Path, spec: RunSpec, summary: dict[str, Any] | None = None, seconds: float = 2.0) -> None:

@@ -20,9 +20,9 @@ from kymograph._pictures.live import reading as module
 from kymograph._pictures.live.reading import Watcher, read_state
 from kymograph._pictures.live.state import LiveState, RunCounts, StudyState, traced_names
 from kymograph._pictures.live.terminal import watch
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import FILE as DECLARATION
 from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay, write_declaration
+from kymograph._runs.directory import Directory
 from kymograph._runs.listing import named_runs
 from kymograph._runs.log import DIRECTORY as LOG
 from kymograph._runs.record import ARRAYS, STATUS, SUMMARY, RunResult, RunSeries
@@ -162,7 +162,7 @@ def test_runs_of_a_thin_directory_are_finished_until_a_thin_file_is_damaged(tmp_
     plan(tmp_path / "whole", runs)
     for run in runs:
         finish(tmp_path / "whole", run)
-    write_thin_copy(Archive.open(tmp_path / "whole"), thin)
+    write_thin_copy(Directory(tmp_path / "whole"), thin)
     if not planned:
         shutil.rmtree(thin / LOG)
     state = only(read_state(thin, 0.0))
@@ -253,7 +253,7 @@ def test_a_run_whose_process_was_killed_is_called_the_same_in_watch_and_in_the_l
     (run,) = specs(1)
     plan(tmp_path, [run])
     beat(tmp_path, [run], dead_process())
-    (named,) = named_runs(Archive.open(tmp_path))
+    (named,) = named_runs(Directory(tmp_path))
     assert only(read_state(tmp_path, time.time())).counts == RunCounts(**{named.status: 1})
 
 
@@ -340,13 +340,14 @@ def test_a_record_is_read_once_until_it_is_replaced(tmp_path: Path, monkeypatch:
     plan(tmp_path, runs)
     for run in runs:
         finish(tmp_path, run)
-    first = read_state(tmp_path, 0.0)
+    directory = Directory(tmp_path)
+    first = read_state(directory, 0.0)
     reads: list[Path] = []
     plain = os.open
     monkeypatch.setattr(os, "open", lambda path, *how, **more: (reads.append(Path(path)), plain(path, *how, **more))[1])
-    assert read_state(tmp_path, 0.0) == first and reads == []
+    assert read_state(directory, 0.0) == first and reads == []
     finish(tmp_path, runs[0], {"spike_ratio": 50.0})
-    (study,) = read_state(tmp_path, 0.0).studies
+    (study,) = read_state(directory, 0.0).studies
     assert study.arms[0].headlines[0].values == (50.0, 2.0, 3.0)
     assert {path.parent.name for path in reads if path.suffix == ".json"} == {Path(runs[0].directory).name}
 

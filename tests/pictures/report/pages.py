@@ -8,11 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from kymograph._claims.claim import Claim, Measure, Side
 from kymograph._claims.verdict import Checked, Outcome, Point, Verdict, Verdicts
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.directory import Directory
 from kymograph._runs.record import RunResult, RunSeries, write_failure
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
@@ -146,3 +149,11 @@ def arm_in(chart: Mapping, name: str) -> dict:
 def environment() -> dict[str, str]:
     """Returns the environment of a subprocess that can import the tests."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def declaring(store: Store, declarations: Mapping[str, Declaration], **parts: Any) -> Store:
+    """Returns the store as if its directory held these declarations, and these other ``parts``."""
+    assert store.root is not None
+    directory = Directory(store.root)
+    vars(directory).update(declarations=declarations, **parts)
+    return Store(store.runs, store.root, directory)

@@ -8,12 +8,13 @@ from kymograph._claims.verdict import Verdicts
 from kymograph._cli.main import main
 from kymograph._pictures.report.methods import methods, missing
 from kymograph._pictures.report.page import build_page
-from kymograph._runs.archive import Damaged
 from kymograph._runs.declaration import Declaration
+from kymograph._runs.directory import Damaged
 from kymograph._runs.spec import RunSpec
+from kymograph._runs.store import Store
 from kymograph._studies.loading import list_studies
 from tests.pictures.live.stage import plan
-from tests.pictures.report.pages import NOW, make_runs
+from tests.pictures.report.pages import NOW, declaring, make_runs
 
 
 def planned(seed: int, arm: str = "calm", lr: float = 0.1, version: int = 1, source: str | None = None) -> RunSpec:
@@ -36,10 +37,12 @@ def test_missing_runs_are_planned_with_the_settings_of_stored_ones_and_by_the_cu
 def test_the_plan_handed_in_is_used_and_no_other_is_read(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
     assert "had not ended" not in build_page(store, Verdicts(()), now=NOW)
-    assert "1 planned run had not ended" in build_page(store, Verdicts(()), planned=[planned(7)], now=NOW)
+    assert "1 planned run had not ended" in build_page(
+        declaring(store, {}, planned=[planned(7)]), Verdicts(()), now=NOW
+    )
     plan(tmp_path, [planned(7), planned(8)])
-    assert "2 planned runs had not ended" in build_page(store, Verdicts(()), now=NOW)
-    assert "had not ended" not in build_page(store, Verdicts(()), planned=[], now=NOW)
+    assert "2 planned runs had not ended" in build_page(Store.open(tmp_path), Verdicts(()), now=NOW)
+    assert "had not ended" not in build_page(declaring(store, {}, planned=[]), Verdicts(()), now=NOW)
 
 
 def test_superseded_and_damaged_runs_are_counted_and_listed(tmp_path: Path) -> None:
@@ -48,7 +51,7 @@ def test_superseded_and_damaged_runs_are_counted_and_listed(tmp_path: Path) -> N
     damaged = [Damaged("own", "calm", 8, "ab", "its <file> is cut off")]
     exclusions = dict(methods(store, Verdicts(()), declared, damaged, []))["Exclusions"]
     assert "6 runs were superseded" in exclusions and "1 record was damaged" in exclusions
-    page = build_page(store, Verdicts(()), declarations=declared, damaged=damaged, now=NOW)
+    page = build_page(declaring(store, declared, damaged=damaged), Verdicts(()), now=NOW)
     assert "Damaged records" in page and "its &lt;file&gt; is cut off" in page and ", 1 damaged" in page
 
 

@@ -24,8 +24,8 @@ from kymograph._claims.verdict import Outcome, Verdicts
 from kymograph._cli.main import main
 from kymograph._pictures.report.page import build_page, data_block, write_report
 from kymograph._runs import record
-from kymograph._runs.archive import Archive
 from kymograph._runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
+from kymograph._runs.directory import Directory
 from kymograph._runs.record import RunResult, RunSeries
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
@@ -40,6 +40,7 @@ from tests.pictures.report.pages import (
     add_failure,
     arm_in,
     claim,
+    declaring,
     environment,
     make_runs,
     make_verdicts,
@@ -151,7 +152,7 @@ def test_settings_failures_divergence_and_audits_are_reported(tmp_path: Path) ->
     make_runs(tmp_path, config={"lr": 0.5})
     store = add_failure(tmp_path, "out of <memory>")
     declared = Declaration("own", tables={"Alarms": {"alarm_decay": "alarm of decay", "audit_gap": "gap"}})
-    page = Outline(build_page(store, Verdicts(()), declarations={"own": declared}, now=NOW))
+    page = Outline(build_page(declaring(store, {"own": declared}), Verdicts(()), now=NOW))
     for text in ("lr: 0.1", "lr: 0.5", "3 diverged", "1 failed", "out of <memory>", "alarm of decay", "3 of 3", "0.25",
                  "6 runs diverged", "1 run failed (excluded"):  # fmt: skip
         assert text in page.text, text
@@ -225,7 +226,7 @@ def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
 def test_a_text_that_no_encoding_holds_breaks_no_page(tmp_path: Path) -> None:
     make_runs(tmp_path)
     add_failure(tmp_path, "cannot read \udcff")
-    assert write_report(Archive.open(tmp_path), Verdicts(()), tmp_path / "r.html").exists()
+    assert write_report(Directory(tmp_path), Verdicts(()), tmp_path / "r.html").exists()
 
 
 def test_only_a_decided_claim_has_a_deciding_p(tmp_path: Path) -> None:
@@ -294,8 +295,8 @@ def test_what_the_code_of_a_study_says_is_on_the_page_only_if_the_code_is_named(
 def test_a_user_defined_study_is_shown_from_study_json_alone(tmp_path: Path) -> None:
     make_runs(tmp_path, study="warmup")
     write_declaration(tmp_path / "warmup", WARMUP)
-    archive = Archive.open(tmp_path).checked()
-    page = Outline(build_page(archive.store, Verdicts(()), declarations=archive.declarations, now=NOW))
+    archive = Directory(tmp_path).checked()
+    page = Outline(build_page(archive.store, Verdicts(()), now=NOW))
     assert "warmup" not in sys.modules
     for text in (WARMUP.question, "no warmup", "ten steps of it", "loss at the end", "Training loss", "The stream"):
         assert text in page.text, text
@@ -310,7 +311,7 @@ def test_a_study_with_a_built_in_name_is_shown_as_its_own_directory_declares_it(
     name = STUDIES.names()[0]
     make_runs(tmp_path, study=name)
     write_declaration(tmp_path / name, Declaration(name, "Another question?", 1, headlines={"final_loss": "my loss"}))
-    page = build_page(Archive.open(tmp_path).store, Verdicts(()), now=NOW)
+    page = build_page(Directory(tmp_path).store, Verdicts(()), now=NOW)
     assert "Another question?" in page and "my loss" in page
 
 
@@ -320,7 +321,7 @@ def test_studies_come_in_their_declared_order(tmp_path: Path) -> None:
         make_runs(tmp_path, study=name, seeds=[1])
         if order is not None:
             write_declaration(tmp_path / name, Declaration(name, version=1, order=order))
-    page = Outline(build_page(Archive.open(tmp_path).store, Verdicts(()), now=NOW))
+    page = Outline(build_page(Directory(tmp_path).store, Verdicts(()), now=NOW))
     ids = [attributes["id"] for tag, attributes in page.elements if tag == "section"]
     assert ids[1:-2] == ["study-zeta", "study-alpha", "study-beta", "study-undeclared"]
 
@@ -357,9 +358,9 @@ import sys
 sys.modules["torch"] = None  # importing torch now raises ImportError
 from kymograph._claims.judge import judge
 from kymograph._pictures.report.page import build_page
-from kymograph._runs.archive import Archive
-archive = Archive.open({str(tmp_path)!r}).checked()
-page = build_page(archive.store, judge(archive.store), declarations=archive.declarations, now="now")
+from kymograph._runs.directory import Directory
+archive = Directory({str(tmp_path)!r}).checked()
+page = build_page(archive.store, judge(archive.store), now="now")
 assert "Does warmup tame the &lt;stream&gt;?" in page
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=environment())

@@ -15,7 +15,7 @@ from kymograph._pictures.report.page import build_page
 from kymograph._pictures.report.sections import PANELS
 from kymograph._runs.declaration import Declaration, SeriesDisplay
 from kymograph._runs.store import Store
-from tests.pictures.report.pages import NOW, Outline, arm_in, make_runs, store_of
+from tests.pictures.report.pages import NOW, Outline, arm_in, declaring, make_runs, store_of
 
 
 def draw(form: str, store: Store, log: bool | None = None, series: str = "x", **facts: object) -> Chart | None:
@@ -97,7 +97,7 @@ def test_a_panel_of_another_package_is_one_file(tmp_path: Path, monkeypatch: pyt
         assert "my_lab_strip" not in sys.modules
         display = SeriesDisplay("loss", "Loss", "nats", forms=("curves", "strip"))
         store = make_runs(tmp_path / "runs")
-        page = build_page(store, Verdicts(()), declarations={"own": Declaration("own", series=(display,))}, now=NOW)
+        page = build_page(declaring(store, {"own": Declaration("own", series=(display,))}), Verdicts(()), now=NOW)
     finally:
         registry._in_packages.cache_clear()
         sys.modules.pop("my_lab_strip", None)

@@ -14,7 +14,7 @@ from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
 from kymograph._runs.record import RunResult
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
-from tests.pictures.report.pages import NOW, make_runs, store_of
+from tests.pictures.report.pages import NOW, declaring, make_runs, store_of
 from tests.records import write_record
 
 
@@ -83,7 +83,7 @@ def test_a_panel_that_cannot_be_drawn_leaves_a_note_and_the_rest_of_the_page(tmp
     declaration = Declaration("own", series=series)
     (setting,) = section_of(store, declaration).settings
     assert [chart.title for chart in setting.charts] == ["Loss"] and setting.undrawn == ("cosine", "stream")
-    page = build_page(store, Verdicts(()), declarations={"own": declaration}, now=NOW)
+    page = build_page(declaring(store, {"own": declaration}), Verdicts(()), now=NOW)
     for reason in ("no panel &#39;violin&#39;", "must name one as `site`", "needs `options`"):
         assert reason in page, reason
 

@@ -285,15 +285,15 @@ class RunsOptions:
 def runs_verb(words: list[str]) -> int:
     """Prints the runs asked for."""
     options = parse(RunsOptions, words, "kymograph runs")
-    from kymograph._runs.archive import Archive
+    from kymograph._runs.directory import Directory
     from kymograph._runs.listing import choose_runs, match, named_runs, run_details, run_table, run_text
 
     if options.json and options.path:
         raise KymographError("--json and --path print different things; choose one")
-    archive = Archive.open(options.directory).checked(series=False)
-    for reason in archive.unreadable:
+    directory = Directory(options.directory).checked(series=False)
+    for reason in directory.unreadable:
         print(f"left out: {reason}", file=sys.stderr)
-    every = named_runs(archive)
+    every = named_runs(directory)
     if not every:
         raise KymographError(
             f"{options.directory} contains no runs; make some with `kymograph run STUDY --out {options.directory}`"
@@ -313,7 +313,7 @@ def runs_verb(words: list[str]) -> int:
         described = run_details(chosen[0], whole=True) if in_full else [run_details(run) for run in chosen]
         print(json.dumps(described, indent=1, ensure_ascii=False))
     else:
-        print(run_text(chosen[0]) if in_full else run_table(chosen, archive.declarations))
+        print(run_text(chosen[0]) if in_full else run_table(chosen, directory.declarations))
     return 0
 
 

@@ -20,7 +20,7 @@ from kymograph._cli.arguments import (
     shown,
 )
 from kymograph._errors import KymographError, UsageError
-from kymograph._runs.history import abandon, planned_runs
+from kymograph._runs.directory import Directory
 from kymograph._wording import counted, folded, line_width
 
 if TYPE_CHECKING:
@@ -98,8 +98,9 @@ def register_verb(words: list[str]) -> int:
 
     claims, studies = named_claims(options.claims)
     settings, seeds = settings_from(options.where), seeds_from(options.seeds)
+    directory = Directory(options.directory)
     for registration in register_claims(
-        options.directory, claims, seeds, looks=options.looks, settings=settings or None, studies=studies
+        directory, claims, seeds, looks=options.looks, settings=settings or None, studies=studies
     ):
         terms = registration.terms
         for name in registration.claims:
@@ -112,7 +113,7 @@ def register_verb(words: list[str]) -> int:
             _say(f"{counted(len(seeds), 'seed')} given; {added} more were added from the fixed list")
         if terms.design.sequential:
             _say(price_of_looks(terms.design, claims))
-        if earlier := runs_before(options.directory, registration):
+        if earlier := runs_before(directory.history, registration):
             _say(f"these claims are post hoc for the {counted(earlier, 'run')} already there")
     _say(
         "Put the digest into a paper, a commit or a public registry; `kymograph verify DIR --anchor DIGEST` checks it."
@@ -159,7 +160,7 @@ def judge_verb(words: list[str]) -> int:
     from kymograph._claims.judge_csv import judge_csv
     from kymograph._claims.registration import log_problems
     from kymograph._pictures.verdict_table import print_verdicts, write_verdicts
-    from kymograph._runs.archive import read_archive
+    from kymograph._runs.directory import read_directory
 
     if options.csv:
         if len(options.directories) != 2:
@@ -174,11 +175,11 @@ def judge_verb(words: list[str]) -> int:
         if len(options.directories) != 1:
             raise UsageError("judge one directory of runs, or two of CSV files with --csv")
         study = named_study(options.study)
-        archive = read_archive(directory_of_runs(options.directories[0]), study.name)
-        verdicts = judge(archive, options.claims, settings_from(options.where), studies=study.code)
-        if not len(verdicts) and (problems := log_problems(archive.log)):
+        directory = read_directory(directory_of_runs(options.directories[0]), study.name)
+        verdicts = judge(directory, options.claims, settings_from(options.where), studies=study.code)
+        if not len(verdicts) and (problems := log_problems(directory.log)):
             raise KymographError(
-                f"{problems[0]}, and no claim is left to judge; restore {archive.root}/log from a copy"
+                f"{problems[0]}, and no claim is left to judge; restore {directory.root}/log from a copy"
             )
     if not len(verdicts) and not verdicts.never_run:
         print("no claims are registered for these runs; state some with --claims FILE", file=sys.stderr)
@@ -360,13 +361,14 @@ def abandon_runs(
         arms: only these arms, by name or pattern.
         seeds: only these seeds.
     """
+    directory = Directory(root)
     chosen = [
         run
-        for run in planned_runs(Path(root))
+        for run in directory.planned
         if (study is None or run.study == study)
         and (not arms or any(fnmatch.fnmatchcase(run.arm, pattern) for pattern in arms))
         and (not seeds or run.seed in seeds)
     ]
     if not chosen:
         raise KymographError(f"no planned run in {root} matches this study, these arms and these seeds")
-    return abandon(Path(root), chosen, reason)
+    return directory.abandon(chosen, reason)

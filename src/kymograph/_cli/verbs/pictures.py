@@ -175,13 +175,13 @@ def report_verb(words: list[str]) -> int:
     options = parse(ReportOptions, words, "kymograph report")
     from kymograph._claims.judge import judge
     from kymograph._pictures.report.page import TITLE, write_report
-    from kymograph._runs.archive import read_archive
+    from kymograph._runs.directory import read_directory
 
     study = named_study(options.study)
-    archive = read_archive(directory_of_runs(options.directory), study.name)
-    verdicts = judge(archive, options.claims, studies=study.code)
+    directory = read_directory(directory_of_runs(options.directory), study.name)
+    verdicts = judge(directory, options.claims, studies=study.code)
     title = options.title or TITLE
-    print(write_report(archive, verdicts, Path(options.output), title=title, studies=study.code))
+    print(write_report(directory, verdicts, Path(options.output), title=title, studies=study.code))
     return 0
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph._errors import KymographError
-from kymograph._io.files import entries, is_directory_entry, real_path
+from kymograph._io.files import Stamp, entries, is_directory_entry, real_path, stamp_of
 from kymograph._io.processes import Process
 from kymograph._pictures.live.state import (
     ArmState,
@@ -37,10 +37,10 @@ from kymograph._pictures.live.state import (
     traced_names,
 )
 from kymograph._pictures.styles import ArmStyle, arm_styles
-from kymograph._runs.archive import damaged_run
 from kymograph._runs.declaration import FILE as DECLARATION
 from kymograph._runs.declaration import Declaration, read_declaration
-from kymograph._runs.history import History, current_code, is_output, log_of
+from kymograph._runs.directory import Directory, damaged_run
+from kymograph._runs.history import current_code
 from kymograph._runs.log import DIRECTORY as LOG
 from kymograph._runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph._runs.spec import RunSpec
@@ -52,18 +52,8 @@ from kymograph._runs.thin_run import stored_run
 from kymograph._studies.loading import declaration_of
 from kymograph._sweep.heartbeat import PARTIAL, RUNNING, Beat, read_beats
 
-Stamp = tuple[int, int, int]
 _MOST_RECORDS = 1 << 16
 _RECORD_FILES = (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT, THIN_ARRAYS, THIN_DOCUMENT)
-
-
-def stamp(path: str | Path) -> Stamp | None:
-    """Returns a file's modification time, size and inode, which change when it is replaced or edited; None: no file."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 _records: dict[Path, tuple[tuple[Stamp | None, ...], StoredRun | KymographError]] = {}
@@ -87,20 +77,11 @@ def checked_record(
     return record
 
 
-def logged_runs(root: Path) -> Mapping[str, Mapping[str, RunSpec]]:
-    """Returns the runs that the log lists, by study's directory and run's directory."""
-    directory = (root if is_output(root) else real_path(root).parent) / LOG
-    try:
-        segments = [entry.path for entry in entries(directory) if entry.name.endswith(".jsonl")]
-        return _read_log(root, tuple((path, stamp(path)) for path in segments))
-    except OSError:
-        return {}  # no log, or a segment that is being replaced
-
-
-@functools.lru_cache(maxsize=8)
-def _read_log(root: Path, segments: tuple[tuple[str, Stamp | None], ...]) -> Mapping[str, Mapping[str, RunSpec]]:
+def logged_runs(directory: Directory) -> Mapping[str, Mapping[str, RunSpec]]:
+    """Returns the runs that the log lists by now, by study's directory and run's directory."""
+    directory.covering_log.refresh()
     runs: dict[str, dict[str, RunSpec]] = {}
-    for run in History(log_of(root)).planned.values():
+    for run in directory.covering_history.planned.values():
         study, name = run.directory.split("/")
         runs.setdefault(study, {})[name] = run
     return runs
@@ -126,15 +107,16 @@ class RunState:
     reason: str = ""
 
 
-def read_state(directory: str | Path, now: float) -> LiveState:
+def read_state(directory: Directory | str | Path, now: float) -> LiveState:
     """Returns the state of ``directory``, an output directory or a study's own, at the time ``now``."""
-    check_directory(directory)
-    root = Path(directory)
-    logged = logged_runs(root)
+    directory = Directory.of(directory)
+    root = directory.root
+    check_directory(root)
+    logged = logged_runs(directory)
     paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
     studies = [_read_study(path, logged.get(real_path(path).name, {}), now) for path in paths]
     # Unfinished ones first.
-    return LiveState(str(directory), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
+    return LiveState(str(root), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
 
 
 def check_directory(directory: str | Path) -> None:
@@ -157,7 +139,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
     notes: list[str] = []
     stored = None
     try:
-        stored = _read_declaration(directory, stamp(directory / DECLARATION))
+        stored = _read_declaration(directory, stamp_of(directory / DECLARATION))
     except KymographError as error:
         notes.append(str(error))
     declaration = declaration_of(name, {} if stored is None else {name: stored})
@@ -187,7 +169,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
 
 def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
     """Returns the state of one run; None for a directory that is not a run."""
-    stamps = tuple(stamp(f"{directory}/{name}") for name in _RECORD_FILES)
+    stamps = tuple(stamp_of(f"{directory}/{name}") for name in _RECORD_FILES)
     condition: Condition
     if stamps[0] is None:
         if planned is None:
@@ -291,6 +273,7 @@ class Watcher:
 
     def __init__(self, directory: str) -> None:
         self._directory = directory
+        self._read = Directory(directory)
         self._state: LiveState | None = None
         self._modification_times: ModificationTimes = ()
         self._read_at, self._cost = 0.0, 0.0
@@ -301,7 +284,9 @@ class Watcher:
         if self._state is None or self._is_due(self._state, times):
             started = time.process_time()
             try:
-                self._state = read_state(self._directory, now)
+                if not self._read.covering_log.order:  # nothing was planned yet: it may become a study's own directory
+                    self._read = Directory(self._directory)
+                self._state = read_state(self._read, now)
             except KymographError:  # the directory is gone, and may come back
                 self._state = LiveState(self._directory, ())
             self._cost, self._read_at, self._modification_times = time.process_time() - started, time.monotonic(), times

@@ -10,8 +10,8 @@ from typing import Any
 from kymograph._claims.verdict import Verdicts
 from kymograph._pictures.report.svg import number
 from kymograph._pictures.verdict_table import judged_text
-from kymograph._runs.archive import Damaged
 from kymograph._runs.declaration import Declaration
+from kymograph._runs.directory import Damaged
 from kymograph._runs.history import current_code
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store

@@ -7,7 +7,7 @@ import functools
 import importlib.metadata
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,8 @@ from kymograph._pictures.report.sections import section_of
 from kymograph._pictures.report.verdicts import RANK, ClaimView, claim_view, ordered, sampled_by_rank
 from kymograph._pictures.styles import html_mathematics
 from kymograph._pictures.verdict_table import judged_text
-from kymograph._runs.archive import Archive, Damaged
 from kymograph._runs.declaration import Declaration
-from kymograph._runs.history import planned_runs
-from kymograph._runs.spec import RunSpec
+from kymograph._runs.directory import Directory
 from kymograph._runs.store import Store
 from kymograph._studies.loading import declaration_of, registered_study
 from kymograph._studies.study import Study
@@ -71,38 +69,27 @@ def build_page(
     store: Store,
     verdicts: Verdicts,
     *,
-    declarations: Mapping[str, Declaration] | None = None,
-    damaged: Sequence[Damaged] = (),
-    planned: Sequence[RunSpec] | None = None,
     studies: Iterable[Study[Any]] = (),
     title: str = TITLE,
     now: str,
 ) -> str:
     """Returns the page as HTML; pages of the same runs differ only in ``now``, the time stamp.
 
-    An `Archive` has all the arguments, so that no file is read twice:
-
-        archive = Archive.open("runs").checked()
-        build_page(archive.store, verdicts, declarations=archive.declarations, damaged=archive.damaged,
-                   planned=archive.planned, now="today")
+        directory = Directory("runs").checked()
+        build_page(directory.store, judge(directory), now="today")
 
     Args:
-        store: the runs to show.
+        store: the runs to show; what else is known about them comes from their directory.
         verdicts: the verdicts on them.
-        declarations: the studies' declarations; default: those stored with the runs.
-        damaged: runs whose records could not be read.
-        planned: every run ever planned; default: those in the log.
         studies: user-defined studies, for what their code says about numbers and set-ups; built-in ones are known.
         title: the page's title.
         now: the time stamp.
     """
     import jinja2
 
-    stored = store.declarations if declarations is None else declarations
-    declared = {name: declaration_of(name, stored) for name in store.studies}
+    declared = {name: declaration_of(name, store.declarations) for name in store.studies}
     declared = dict(sorted(declared.items(), key=lambda item: (item[1].order, item[0])))
-    if planned is None:
-        planned = [] if store.root is None else planned_runs(store.root)
+    planned, damaged = ((), ()) if store.directory is None else (store.directory.planned, store.directory.damaged)
     by_name = {study.name: study for study in studies}
     study_code = {
         name: by_name.get(name) or registered_study(name)
@@ -215,7 +202,7 @@ def data_block(value: Any) -> Markup:
 
 
 def write_report(
-    archive: Archive,
+    directory: Directory,
     verdicts: Verdicts,
     path: Path,
     *,
@@ -223,20 +210,17 @@ def write_report(
     only: Collection[str] | None = None,
     studies: Iterable[Study[Any]] = (),
 ) -> Path:
-    """Writes the page of an archive's runs, or of those with ids in ``only``, and their verdicts; returns its path.
+    """Writes the page of a directory's runs, or of those with ids in ``only``, and their verdicts; returns its path.
 
     ``studies`` are user-defined studies, as for `build_page`.
     """
-    runs = [run for run in archive.store if only is None or run.id in only]
+    runs = [run for run in directory.store if only is None or run.id in only]
     if not runs:
-        root = archive.root
+        root = directory.root
         raise KymographError(f"{root} contains no readable run; make some with `kymograph run STUDY --out {root}`")
     page = build_page(
-        Store(runs, archive.root),
+        Store(runs, directory.root, directory),
         verdicts,
-        declarations=archive.declarations,
-        damaged=archive.damaged,
-        planned=archive.planned,
         studies=studies,
         title=title,
         now=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),

@@ -14,8 +14,8 @@ import kymograph
 from kymograph._claims.judge import judge
 from kymograph._errors import KymographError
 from kymograph._pictures.report.page import write_report
-from kymograph._runs.archive import Archive, read_archive, select
 from kymograph._runs.declaration import write_declaration
+from kymograph._runs.directory import Directory, read_directory, select
 from kymograph._runs.record import RunResult
 from kymograph._runs.spec import RunSpec
 from tests.records import write_record
@@ -26,13 +26,13 @@ from tests.studies.walks import Walks
 def test_an_archive_holds_what_ended_what_is_damaged_what_was_planned_and_what_is_declared(
     walk_directory: Path,
 ) -> None:
-    whole = Archive.open(walk_directory)
+    whole = Directory(walk_directory)
     assert len(whole.store) == len(whole.planned) == 12 and not whole.damaged
     assert whole.declarations["walks"].question == "How far do walks go?"
     first, second, *_ = whole.store
     (first.directory / "config.json").write_text("{")
     (second.directory / "arrays.safetensors").write_bytes(b"short")
-    opened = Archive.open(walk_directory)
+    opened = Directory(walk_directory)
     assert [(run.arm, run.seed, run.id) for run in opened.damaged] == [(first.arm, first.seed, first.id)]
     checked = opened.checked()
     assert {run.id for run in checked.damaged} == {first.id, second.id}
@@ -52,7 +52,7 @@ def test_judging_and_reporting_read_every_file_once(
         return original(path, *how, **options)
 
     monkeypatch.setattr(os, "open", counted)
-    archive = Archive.open(walk_directory).checked()
+    archive = Directory(walk_directory).checked()
     write_report(archive, judge(archive), tmp_path / "report.html")
     records = {path: count for path, count in reads.items() if path.parent.parent.name == "walks"}
     assert len(records) == 12 * 4 and set(records.values()) == {1}
@@ -97,14 +97,14 @@ def test_what_is_not_there_is_named(two_studies: Path, choice: dict, message: st
 
 
 def test_the_archive_of_one_study_holds_its_runs_its_damaged_runs_and_its_plan_only(two_studies: Path) -> None:
-    whole, tosses, walks = (read_archive(two_studies, name) for name in (None, "tossing", "walks"))
+    whole, tosses, walks = (read_directory(two_studies, name) for name in (None, "tossing", "walks"))
     assert set(tosses.studies) == {"tossing"} and set(walks.studies) == {"walks"}
     assert len(tosses.damaged) == 1 and "summary.json" in tosses.damaged[0].reason and not walks.damaged
     assert len(walks.planned) == len(walks.store) + 1, "a run that is missing is still planned"
     assert len(whole.store) == len(tosses.store) + len(walks.store)
     assert len(whole.planned) == len(tosses.planned) + len(walks.planned)
     with pytest.raises(KymographError, match="has no runs of 'walk'; did you mean 'walks'"):
-        read_archive(two_studies, "walk")
+        read_directory(two_studies, "walk")
 
 
 def test_runs_of_earlier_code_are_left_out_unless_their_version_is_named(
