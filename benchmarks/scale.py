@@ -20,6 +20,9 @@ from typing import Any
 import numpy as np
 
 from kymograph._errors import KymographError
+from kymograph._runs.history import SWEEP
+from kymograph._runs.log import DIRECTORY as LOG
+from kymograph._runs.log import Log
 from kymograph._runs.provenance import hardware
 from kymograph._runs.record import RunResult, pack_record, store_record
 from kymograph._runs.spec import RunSpec
@@ -146,6 +149,59 @@ def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> f
     return usage.ru_utime + usage.ru_stime
 
 
+RECORDED = 10_000
+"""How many runs one process records, and how many processes have written to the log of the other directory."""
+_RECORD = """
+import statistics, sys, time
+import kymograph as ky
+costs = []
+for seed in range(int(sys.argv[2])):
+    start = time.process_time()
+    with ky.record("loop", arm="only", seed=seed, config={"lr": 0.1}, out=sys.argv[1]) as run:
+        for _ in run.steps(2):
+            run.log(loss=1.0 / (seed + 1))
+        run.summary(loss=1.0 / (seed + 1))
+    costs.append(1e3 * (time.process_time() - start))
+print(costs[0], statistics.median(costs[1:201]), statistics.median(costs[-200:]))
+"""
+
+
+def measure_recording(root: Path, runs: int = RECORDED) -> Iterator[Measured]:
+    """Yields what recording a run costs a process early and late, and what it costs to begin in a directory with a
+    segment of the log from each of many processes.
+    """
+    shape = f"{runs:,} recorded runs"
+    _, early, late = _recorded(root / "loop", runs)
+    yield Measured(shape, "record, runs 2 to 201", early, 20.0, "ms")
+    yield Measured(shape, "record, the last 200 runs", late, 1.25 * early, "ms")
+    yield Measured(shape, "judge", cpu_seconds(["judge", str(root / "loop")]), 8.0)
+    empty, *_ = _recorded(root / "empty", 2)
+    write_segments(root / "many", runs)
+    begun, *_ = _recorded(root / "many", 2)
+    yield Measured(f"{runs:,} segments", "record, what the first run costs more", (begun - empty) / 1e3, 3.0)
+
+
+def _recorded(root: Path, runs: int) -> tuple[float, ...]:
+    """Returns the CPU milliseconds of a process's first run, and the medians of its next and of its last 200."""
+    ended = subprocess.run(
+        [sys.executable, "-c", _RECORD, str(root), str(runs)], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return tuple(map(float, ended.stdout.split()))
+
+
+def write_segments(root: Path, count: int) -> None:
+    """Writes a log to which ``count`` processes have each added the sweep of one run."""
+    entry = Log.read(root).append(SWEEP, _planned_run(0))
+    for number in range(1, count):
+        entry = replace(entry, content=_planned_run(number), parents=(entry.hash,))
+        (root / LOG / f"host-0123abcd-{number}-{number}-{number:08x}.jsonl").write_bytes(entry.line())
+
+
+def _planned_run(seed: int) -> dict[str, Any]:
+    run = {"arm": "only", "config": {"lr": 0.1}, "seeds": [seed + RECORDED]}
+    return {"study": "loop", "version": 1, "source": None, "declaration": None, "runs": [run]}
+
+
 def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
     """Measures every command in every shape and prints a table; returns 1 if a limit is exceeded."""
     costs: list[Measured] = []
@@ -156,6 +212,9 @@ def bench_scale(shapes: Sequence[Shape] = SHAPES) -> int:
             for row in measure(Path(directory) / "runs", shape):
                 print(f"{row.shape}: {row.command} {row.cost:.2f} {row.unit}", file=sys.stderr, flush=True)
                 costs.append(row)
+    with tempfile.TemporaryDirectory() as directory:
+        print(f"recording {RECORDED:,} runs", file=sys.stderr, flush=True)
+        costs += measure_recording(Path(directory))
     print(render(costs))
     return 0 if all(row.kept for row in costs) else 1
 

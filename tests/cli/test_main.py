@@ -122,7 +122,7 @@ def test_a_verb_in_a_users_package_is_one_file(tmp_path: Path) -> None:
     (tmp_path / "hello_verb.py").write_text(HELLO)
     information = tmp_path / "greetings-1.0.dist-info"
     information.mkdir()
-    (information / "entry_points.txt").write_text("[kymograph._cli.verbs]\nhello = hello_verb\n")
+    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nhello = hello_verb\n")
     shown = in_a_process("from kymograph._cli.main import main; main(['--help'])", tmp_path)
     lines = [line.split() for line in shown.stdout.splitlines() if line.startswith("  ")]
     assert [line[0] for line in lines[:3]] == ["list", "hello", "run"], shown.stderr
@@ -137,7 +137,7 @@ def test_a_verb_that_cannot_be_imported_stops_only_itself(tmp_path: Path) -> Non
     (tmp_path / "broken_verb.py").write_text("import absent_module\nPART = {'about': 'fails', 'order': 16}\n")
     information = tmp_path / "broken-1.0.dist-info"
     information.mkdir()
-    (information / "entry_points.txt").write_text("[kymograph._cli.verbs]\nbroken = broken_verb\n")
+    (information / "entry_points.txt").write_text("[kymograph.cli.verbs]\nbroken = broken_verb\n")
     assert "  broken " in in_a_process("from kymograph._cli.main import main; main(['--help'])", tmp_path).stdout
     done = in_a_process("from kymograph._cli.main import main; main(['broken'])", tmp_path)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "absent_module" in done.stderr

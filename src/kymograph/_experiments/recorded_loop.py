@@ -20,7 +20,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from kymograph._claims.registration import binding_terms
+from kymograph._claims.design import Terms
+from kymograph._claims.registration import REGISTRATION, binding_terms
 from kymograph._errors import KymographError
 from kymograph._experiments.active_run import ActiveRun
 from kymograph._experiments.function_study import summary_of
@@ -194,6 +195,7 @@ class ExistingRun(ActiveRun):
 
 
 _DIRECTORIES: dict[Path, Directory] = {}
+_TERMS: dict[tuple[Path, str], tuple[int, Terms | None]] = {}
 
 
 def _directory(root: Path) -> Directory:
@@ -211,7 +213,11 @@ def _note_other_seed(directory: Directory, study: str, seed: int) -> None:
     experiment = (real_path(directory.root), study)
     if experiment in _NOTED:
         return
-    terms = binding_terms(directory.log, study)
+    # Runs of this process follow every registration that it has read, so only a new one can change what is binding.
+    count = len(directory.log.of_kind(REGISTRATION))
+    if _TERMS.get(experiment, (-1, None))[0] != count:
+        _TERMS[experiment] = count, binding_terms(directory.log, study)
+    terms = _TERMS[experiment][1]
     if terms is not None and seed not in terms.seeds:
         _NOTED.add(experiment)
         listed = ", ".join(map(str, terms.seeds))

@@ -34,6 +34,8 @@ def find_runs(root: Path) -> LocatedRuns:
     Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself. A
     symbolic link is followed only if it leads below ``root``.
     """
+    if "\0" in str(root):
+        raise KymographError(f"{str(root)!r} is not a valid file name")
     if not is_directory(root):
         raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
     ended: list[tuple[str, ...]] = [()] if has_ended(str(root)) else []

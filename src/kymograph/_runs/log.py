@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,7 @@ class Log:
         self.entries: dict[str, Entry] = {}
         self.order: list[Entry] = []
         """The entries, those that were read later last."""
+        self._of_kind: dict[str, list[Entry]] = {}
         self._heads: set[str] = set()
         self._followed: set[str] = set()
         self._segments: dict[str, _Segment] = {}
@@ -153,9 +154,9 @@ class Log:
         """The hashes of the entries that no other entry follows, sorted; empty if the log is empty."""
         return tuple(sorted(self._heads))
 
-    def of_kind(self, kind: str) -> list[Entry]:
+    def of_kind(self, kind: str) -> Sequence[Entry]:
         """Returns the entries of one kind, earlier ones first."""
-        return [entry for entry in self.order if entry.kind == kind]
+        return self._of_kind.get(kind, ())
 
     def up_to(self, heads: Iterable[str]) -> set[str]:
         """Returns ``heads`` and all their ancestors, as far as they are in this log."""
@@ -203,6 +204,7 @@ class Log:
         for name, entry in _sorted({name: entry for name, entry in batch.items() if name not in self.entries}).items():
             self.entries[name] = entry
             self.order.append(entry)
+            self._of_kind.setdefault(entry.kind, []).append(entry)
             self._followed.update(entry.parents)
             self._heads.difference_update(entry.parents)
             if name not in self._followed:
