@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
 import kymograph as ky
+from kymograph._cli.main import run_verb
 from kymograph._errors import KymographError
 from kymograph._experiments.running import SweepRequest, read_settings
+from kymograph._runs.declaration import Declaration
+from kymograph._runs.log import Log
+from kymograph._sweep.code_loading import CodeReference
 from tests.studies.warmup_example import warmup_study
 
 WHOLE = """
@@ -94,3 +99,32 @@ def test_whatever_is_given_besides_the_file_wins() -> None:
     )
     varied = SweepRequest({"width": 4}, {"lr": [0.1, 0.2]}).over(file)
     assert varied.fields == {"steps": 5, "width": 4} and varied.grid == {"lr": [0.1, 0.2]}
+
+
+def test_a_first_run_reads_the_log_once_and_loads_the_study_to_plan_and_to_compute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to read the log nine times, its declaration four times, and to load the study three times."""
+    counts = Counter[str]()
+
+    def counted(owner: type, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def call(*args: object, **named: object) -> object:
+            counts[f"{owner.__name__}.{name}"] += 1
+            return plain(*args, **named)
+
+        monkeypatch.setattr(owner, name, staticmethod(call) if isinstance(vars(owner)[name], staticmethod) else call)
+
+    counted(Log, "read")
+    counted(CodeReference, "load")
+    counted(Declaration, "from_json")
+    study = Path(__file__).parents[1] / "studies" / "warmup_example.py"
+    words = ["run", f"{study}:warmup_study", "--seeds", "1", "2", "--steps", "5", "--engine", "serial", "--quiet"]
+    assert run_verb([*words, "--out", str(tmp_path)], debug=False) == 0
+    assert counts["Log.read"] == 1 and counts["Declaration.from_json"] <= 1
+    stacks = 4
+    assert counts["CodeReference.load"] == 1 + stacks, "to plan, and once for every stack that is computed"
+    counts.clear()
+    assert run_verb([*words, "--out", str(tmp_path)], debug=False) == 0
+    assert counts == {"Log.read": 1, "CodeReference.load": 1, "Declaration.from_json": 1}

@@ -27,7 +27,7 @@ from kymograph._experiments.active_run import ActiveRun
 from kymograph._experiments.function_study import summary_of
 from kymograph._io.files import real_path
 from kymograph._io.writing import make_directory, one_at_a_time
-from kymograph._runs.declaration import Arm, Declaration, study_directory, write_declaration
+from kymograph._runs.declaration import Arm, Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
 from kymograph._runs.record import RunResult, is_finished, pack_record, store_record
@@ -83,8 +83,7 @@ def record(
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
     directory = _directory(Path(out))
     root = directory.root
-    path = study_directory(root, study)
-    make_directory(path, root)
+    make_directory(root)
     settings = flat_settings(config or {})
     declared = directory.declaration(study)
     spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
@@ -100,7 +99,7 @@ def record(
     _note_other_seed(directory, study, seed)
     with one_at_a_time(root):
         directory.log.refresh()
-        _declare(path, directory.declaration(study), study, arm, settings, question, headlines or {})
+        _declare(directory, study, arm, settings, question, headlines or {})
         directory.plan([spec])
     return RecordedRun(directory, spec, choose_device(device), _program())
 
@@ -258,8 +257,7 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
 
 
 def _declare(
-    directory: Path,
-    declared: Declaration | None,
+    directory: Directory,
     study: str,
     arm: str,
     settings: Mapping[str, Any],
@@ -267,12 +265,11 @@ def _declare(
     headlines: Mapping[str, str],
 ) -> None:
     """Adds the arm to the experiment's declaration; all its settings count as treatment."""
-    before = declared or Declaration(study, version=1)
+    before = directory.declaration(study) or Declaration(study, version=1)
     arms = list(before.arms)
     if arm not in [declared.name for declared in arms]:
         arms.append(Arm(arm, treatment=dict(settings), default=True))
-    write_declaration(
-        directory,
+    directory.declare(
         Declaration(
             study,
             question or before.question,

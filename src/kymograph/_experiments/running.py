@@ -29,7 +29,7 @@ from kymograph._runs.directory import Directory
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._streams import MAX_SEED, fixed_seeds
-from kymograph._studies.loading import load_study, load_with_reference
+from kymograph._studies.loading import LoadedStudy, load_with_reference
 from kymograph._studies.settings import fit_settings
 from kymograph._studies.study import Study
 from kymograph._sweep.code_loading import stop_while_loading
@@ -81,10 +81,12 @@ def run(
     """
     options = ComputeOptions(out, engine, workers, device, data_dir, quiet, engine_options or {})
     request = SweepRequest(fields, grid or {}, None if seeds is None else tuple(seeds), n_seeds, tuple(arms or ()))
+    stop_while_loading()
+    loaded = load_with_reference(study)
     if config is not None:
-        request = request.over(read_settings(config, load_study(study) if isinstance(study, str) else study))
+        request = request.over(read_settings(config, loaded.study))
     return run_sweep(
-        study, request.chosen_seeds, options, arms=request.arms, fields=request.fields, grid=request.grid
+        loaded, request.chosen_seeds, options, arms=request.arms, fields=request.fields, grid=request.grid
     ).store
 
 
@@ -212,7 +214,7 @@ class SweepResult(StageResult):
 
 
 def run_sweep(
-    reference: str | Study[Any],
+    reference: str | Study[Any] | LoadedStudy,
     seeds: Sequence[int],
     options: ComputeOptions,
     *,
@@ -226,7 +228,7 @@ def run_sweep(
     at the values that were chosen.
     """
     stop_while_loading()
-    study, code = load_with_reference(reference)
+    study, code = reference if isinstance(reference, LoadedStudy) else load_with_reference(reference)
     fields, grid = fields or {}, grid or {}
     points = [{**fields, **point} for point in _grid_points(grid, fields)]
     if not str(options.out):

@@ -13,7 +13,7 @@ from kymograph._claims.registration import binding_terms, register_study, regist
 from kymograph._claims.tuning import Choice, check_tuning_seeds, choose, log_choices, logged_choices
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory, one_at_a_time
-from kymograph._runs.declaration import ArmSettings, Declaration, study_directory, write_declaration
+from kymograph._runs.declaration import ArmSettings, Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
@@ -125,18 +125,12 @@ def declare_stage(
 
     ``seeds`` are those of the evaluation; ``declarations`` are further ones, e.g. that of the tuning runs.
     """
-    root = directory.root
-    declared = {
-        study_directory(root, declaration.name): declaration for declaration in (study.declaration(), *declarations)
-    }
-    for path in declared:
-        make_directory(path, root)
     # Under a lock, so that a sweep started at the same moment, on any host, sees what this one registers.
-    with one_at_a_time(root):
+    with one_at_a_time(directory.root):
         directory.log.refresh()
         register_study(directory.log, study, seeds, fields, grid)
-        for path, declaration in declared.items():
-            write_declaration(path, declaration, part_sources)
+        for declaration in (study.declaration(), *declarations):
+            directory.declare(declaration, part_sources)
         directory.plan(specs)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -314,17 +314,32 @@ def check_same_study(directory: Path, declared: Declaration | None, study: str) 
         )
 
 
+def read_declaration(directory: Path) -> Declaration | None:
+    """Returns the declaration in a study's directory; None if there is none."""
+    path = directory / FILE
+    if not path.exists():
+        return None
+    remedy = "restore it from a copy, or rename it and run the study again to rewrite it"
+    try:
+        return replace(Declaration.from_json(read_versioned_json(path, remedy=remedy)), stored=True)
+    except ValueError as error:
+        raise KymographError(f"{path} does not declare a study ({error}); {remedy}") from None
+
+
 def write_declaration(
-    directory: Path, declaration: Declaration, part_sources: Mapping[str, Mapping[str, str]] | None = None
+    directory: Path,
+    declaration: Declaration,
+    part_sources: Mapping[str, Mapping[str, str]] | None = None,
+    read: Callable[[Path], Declaration | None] = read_declaration,
 ) -> None:
     """Writes the declaration to a study's directory, replacing the previous one if it differs.
 
-    ``part_sources`` are added to those declared before, which are read under the same lock. Raises if another study
-    was declared there.
+    ``part_sources`` are added to those declared before, which ``read`` returns under the same lock. Raises if another
+    study was declared there.
     """
     path = directory / FILE
     with one_at_a_time(directory):
-        before = read_declaration(directory)
+        before = read(directory)
         check_same_study(directory, before, declaration.name)
         if part_sources is not None:
             declaration = declaration.with_part_sources(part_sources, before)
@@ -336,18 +351,6 @@ def write_declaration(
             unchanged = False
         if not unchanged:
             write_atomically(path, content)
-
-
-def read_declaration(directory: Path) -> Declaration | None:
-    """Returns the declaration in a study's directory; None if there is none."""
-    path = directory / FILE
-    if not path.exists():
-        return None
-    remedy = "restore it from a copy, or rename it and run the study again to rewrite it"
-    try:
-        return replace(Declaration.from_json(read_versioned_json(path, remedy=remedy)), stored=True)
-    except ValueError as error:
-        raise KymographError(f"{path} does not declare a study ({error}); {remedy}") from None
 
 
 NOT_NEGATIVE = (0.0, math.inf)

@@ -13,8 +13,15 @@ from typing import Any
 
 from kymograph._errors import KymographError, UsageError, did_you_mean
 from kymograph._io.files import Stamp, real_path, stamp_of
+from kymograph._io.writing import make_directory
 from kymograph._runs.declaration import FILE as DECLARATION
-from kymograph._runs.declaration import Declaration, check_same_study, read_declaration, study_directory
+from kymograph._runs.declaration import (
+    Declaration,
+    check_same_study,
+    read_declaration,
+    study_directory,
+    write_declaration,
+)
 from kymograph._runs.history import ABANDONED, REPLACED, SWEEP, History, declaration_digest
 from kymograph._runs.locating import copies_text, find_runs, without_copies
 from kymograph._runs.log import DIRECTORY as LOG
@@ -121,12 +128,15 @@ class Directory:
         Raises if a link leads the study's directory outside, or if it is that of another study.
         """
         path = study_directory(self.root, study)
+        declared = self._declaration_in(path)
+        check_same_study(path, declared, study)
+        return declared
+
+    def _declaration_in(self, path: Path) -> Declaration | None:
         stamp = stamp_of(path / DECLARATION)
         if path not in self._declared or self._declared[path][0] != stamp:
             self._declared[path] = stamp, None if stamp is None else read_declaration(path)
-        declared = self._declared[path][1]
-        check_same_study(path, declared, study)
-        return declared
+        return self._declared[path][1]
 
     @functools.cached_property
     def _contents(self) -> _Contents:
@@ -207,7 +217,13 @@ class Directory:
         chosen.planned = tuple(run for run in self.planned if run.study == study)
         return chosen
 
-    # What is added to the log
+    # What is added
+
+    def declare(self, declaration: Declaration, part_sources: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """Writes what a study declares, unless it is there already; ``part_sources`` as in `write_declaration`."""
+        path = study_directory(self.root, declaration.name)
+        make_directory(path, self.root)
+        write_declaration(path, declaration, part_sources, self._declaration_in)
 
     def plan(self, specs: Sequence[RunSpec]) -> None:
         """Logs the runs of a sweep and their study's declaration, unless both are logged already."""

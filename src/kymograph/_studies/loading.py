@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._io.files import real_path
@@ -38,14 +38,21 @@ def load_study(reference: str) -> Study[Any]:
     return load_with_reference(reference)[0]
 
 
-def load_with_reference(study: str | Study[Any]) -> tuple[Study[Any], CodeReference]:
-    """Returns a study, and a reference to its code, so that a worker can load it too.
+class LoadedStudy(NamedTuple):
+    """A study, and a reference to its code, so that a worker can load it too."""
+
+    study: Study[Any]
+    code: CodeReference
+
+
+def load_with_reference(study: str | Study[Any]) -> LoadedStudy:
+    """Returns a study, and a reference to its code.
 
     ``study`` is what `load_study` takes, or a study of this process, whose source hash is set.
     """
     registered = STUDIES.parts()
     if not isinstance(study, str):
-        return _load_registered(study.name) if STUDIES.is_built_in(study.name) else (study, _code_of(study))
+        return _load_registered(study.name) if STUDIES.is_built_in(study.name) else LoadedStudy(study, _code_of(study))
     if study in registered:
         return _load_registered(study)
     code = _user_code(study)
@@ -56,7 +63,7 @@ def load_with_reference(study: str | Study[Any]) -> tuple[Study[Any], CodeRefere
         if registered[loaded.name].file is None or registered[loaded.name].file != code.path():
             raise KymographError(f"{study!r} calls itself {loaded.name!r}, which is taken; give it another name")
         return _load_registered(loaded.name)  # it is the registered study, named by its file or module
-    return loaded, code
+    return LoadedStudy(loaded, code)
 
 
 def _code_of(study: Study[Any]) -> CodeReference:
@@ -74,8 +81,7 @@ def _code_of(study: Study[Any]) -> CodeReference:
     return code
 
 
-def _load_registered(name: str) -> tuple[Study[Any], CodeReference]:
-    """Returns a registered study, and a reference to its code."""
+def _load_registered(name: str) -> LoadedStudy:
     module = STUDIES.part(name).module
     code = CodeReference(STUDIES.attribute_of(name), module, user_defined=not STUDIES.is_built_in(name))
     study = _checked(code, f"the registered study {name!r} ({module})")
@@ -83,7 +89,7 @@ def _load_registered(name: str) -> tuple[Study[Any], CodeReference]:
         raise KymographError(
             f"{module} is registered as the study {name!r} and calls itself {study.name!r}; rename one"
         )
-    return study, code
+    return LoadedStudy(study, code)
 
 
 def _checked(code: CodeReference, what: str) -> Study[Any]:

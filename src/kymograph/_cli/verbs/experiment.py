@@ -28,7 +28,7 @@ from kymograph._cli.arguments import (
 from kymograph._cli.output import columns, fitting_output
 from kymograph._errors import KymographError, UsageError
 from kymograph._io.writing import make_directory, write_atomically
-from kymograph._studies.loading import STUDIES, list_studies, load_study
+from kymograph._studies.loading import STUDIES, list_studies, load_study, load_with_reference
 from kymograph._studies.settings import setting_docs
 from kymograph._wording import counted, folded, line_width
 
@@ -186,7 +186,8 @@ def run_verb(words: list[str]) -> int:
             print(f"studies: {names}; or a user-defined one as module:Name, file.py or file.py:Name\n")
             print("`kymograph run STUDY --help` lists the options and every setting of the study.")
         return 0 if words else 2
-    study = load_study(words[0])
+    loaded = load_with_reference(words[0])
+    study = loaded.study
     kind = with_engine_options(RunOptions, words[1:])
     options, fields = parse_with_settings(kind, study.config_type, words[1:], f"kymograph run {words[0]}")
     if "seeds" in given(RunOptions, words[1:]) and not options.seeds:
@@ -199,9 +200,7 @@ def run_verb(words: list[str]) -> int:
     if options.config is not None:
         request = request.over(read_settings(options.config, study))
     compute = options.compute.compute_options(options.out, options, options.quiet)
-    done = run_sweep(
-        words[0], request.chosen_seeds, compute, arms=request.arms, fields=request.fields, grid=request.grid
-    )
+    done = run_sweep(loaded, request.chosen_seeds, compute, arms=request.arms, fields=request.fields, grid=request.grid)
     if done.tuning is not None:
         for line in tuning_lines(done.tuning):
             print(line)
