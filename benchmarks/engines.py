@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -28,7 +29,14 @@ STACKS = {"slurm": 8}
 MANY = 100
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {"slurm": {"": {}, f" --per-job {MANY}": {"per_job": MANY}}}
 NEEDS = {"dask": ("Dask", lambda: importlib.util.find_spec("distributed") is not None),
-         "slurm": ("Slurm", lambda: shutil.which("sbatch") is not None)}  # fmt: skip
+         "slurm": ("Slurm", lambda: _slurm_answers())}  # fmt: skip
+
+
+def _slurm_answers() -> bool:
+    """Returns whether a Slurm controller answers here; the commands alone may be installed without one."""
+    if shutil.which("scontrol") is None:
+        return False
+    return subprocess.run(["scontrol", "ping"], check=False, capture_output=True).returncode == 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ def bench_engines() -> int:
     for engine in ENGINES.names():
         name, usable = NEEDS.get(engine, ("", lambda: True))
         if not usable():
-            rows.append(f"| `{engine}` | {name} is not installed | |")
+            rows.append(f"| `{engine}` | {name} cannot be used here | |")
             continue
         for words, options in VARIANTS.get(engine, {"": {}}).items():
             stacks = MANY if words else STACKS.get(engine, MANY)
