@@ -13,7 +13,7 @@ from kymograph._rounding import estimate_text, number_text
 from kymograph._runs.directory import Directory
 from kymograph._runs.log import SHORT
 from kymograph._runs.stored_run import StoredRun
-from kymograph._runs.summaries import HeadlineNumber, arm_headlines, headline_number, is_number
+from kymograph._runs.summaries import HeadlineNumber, arm_headlines, count_diverged, headline_number, is_number
 from kymograph._runs.tuned import Tuned
 from kymograph._studies.study import Study
 from kymograph._wording import counted, markdown_table
@@ -58,14 +58,14 @@ def arm_numbers(study: Study[Any], runs: Sequence[StoredRun]) -> str:
     rows = []
     for arm, arm_runs in by_arm.items():
         headlines = arm_headlines([run.summary for run in arm_runs], study.headlines, study.bounds)
-        diverged = f" ({headlines.diverged} diverged)" if headlines.diverged else ""
+        diverged = count_diverged(arm_runs)
         others = [by_arm.get(_sibling(arm, end, by_arm), []) for end in contrasts.values()]
         times = [run.seconds for run in arm_runs if run.seconds is not None]
         rows.append([
             arm,
-            f"{len(arm_runs)}{diverged}",
+            f"{len(arm_runs)} ({diverged})" if diverged else str(len(arm_runs)),
             _chosen(rules.get(arm), arm_runs),
-            *(_estimate(number) for number in headlines.numbers.values()),
+            *(_estimate(number) for number in headlines.values()),
             *(_difference(arm_runs, other_runs, first) for other_runs in others),
             f"{statistics.median(times):.1f}" if times else "",
         ])  # fmt: skip

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -38,6 +40,17 @@ summary = "peak"
 direction = "greater"
 scale = "log ratio"
 margin = 1.5
+"""
+
+DIVERGING = """
+[[claim]]
+name = "the wild arm ends higher"
+study = "own"
+arm = "wild"
+against = "calm"
+summary = "final_loss"
+direction = "greater"
+margin = 0.1
 """
 
 
@@ -127,7 +140,24 @@ def test_a_failed_run_shows(tmp_path: Path) -> None:
 def test_a_diverged_run_shows(tmp_path: Path) -> None:
     run(tmp_path, lr=2.0)
     verdict = by_name(judge(tmp_path))[SPIKES]
-    assert verdict.outcome is Outcome.INVALID and "it diverged" in verdict.reason
+    assert verdict.outcome is Outcome.INVALID and verdict.reason.endswith("is not finite at seed 42: it diverged")
+
+
+def test_the_step_of_a_divergence_is_named(tmp_path: Path) -> None:
+    """It used to be "missing", because the loop of a user does not say whether its numbers are finite."""
+    for seed in range(8):
+        for arm in ("calm", "wild"):
+            with kymograph.record("own", arm=arm, seed=seed, out=tmp_path / "runs") as recorded:
+                for step in recorded.steps(20):
+                    recorded.log(loss=math.nan if (arm, seed) == ("wild", 2) and step >= 13 else seed + len(arm) * step)
+                recorded.summary["final_loss"] = math.nan if (arm, seed) == ("wild", 2) else seed + random.random()
+    claims = tmp_path / "claims.toml"
+    claims.write_text(DIVERGING)
+    (verdict,) = judge(tmp_path / "runs", claims)
+    assert verdict.reason == "final loss (wild) is not finite at seed 2: it diverged at step 13"
+    claims.write_text(f'{DIVERGING}diverged = "drop"\n')
+    (verdict,) = judge(tmp_path / "runs", claims)
+    assert verdict.n == 7 and verdict.notes[0] == "seeds 2 (at step 13) diverged and were left out, as declared"
 
 
 def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path, tmp_path: Path) -> None:

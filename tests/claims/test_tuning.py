@@ -24,7 +24,7 @@ def runs(numbers: dict[float, list[float | None]], **summary: Any) -> tuple[list
             spec = RunSpec("own.tuning", "a", seed, {"lr": value}, 1)
             facts = {"loss": loss, **summary}
             specs.append(spec)
-            ended[spec.id] = SimpleNamespace(status="failed" if loss is None else "finished", summary=facts, series={})
+            ended[spec.id] = SimpleNamespace(has_results=loss is not None, summary=facts, series={})
     return specs, ended
 
 

@@ -138,10 +138,10 @@ def test_what_is_no_settings_is_refused(content: object) -> None:
 def test_intervals_of_bounded_quantities_stay_inside_their_bounds() -> None:
     """The interval of accuracies 0.9, 0.99, 1 used to end at 1.1."""
     summaries = [{"test_accuracy": value, "loss": value} for value in (0.9, 0.99, 1.0)]
-    numbers = arm_headlines(summaries, ["test_accuracy", "loss"]).numbers
+    numbers = arm_headlines(summaries, ["test_accuracy", "loss"])
     assert numbers["loss"].high > 1.0 and numbers["test_accuracy"].high == 1.0
     assert numbers["loss"].low == numbers["test_accuracy"].low, "an end that is inside stays where it is"
-    declared = arm_headlines(summaries, ["loss"], {"loss": (0.88, 1.0)}).numbers["loss"]
+    declared = arm_headlines(summaries, ["loss"], {"loss": (0.88, 1.0)})["loss"]
     assert declared.interval == (0.88, 1.0)
     values = np.array([[0.9, 0.1], [1.0, 0.2]])
     _, low, high = mean_interval(values, bounds=(0.0, 1.0))

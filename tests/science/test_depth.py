@@ -242,7 +242,7 @@ def test_a_diverging_run_is_finished_and_says_so(tmp_path: Path) -> None:
         "depth", seeds=[1], arms=["layers/100/residual"], out=tmp_path, quiet=True, steps=3, width=16, probe_every=3
     )
     (run,) = store
-    assert run.status == "finished" and run.summary["finite"] is False
+    assert run.status == "diverged" and run.summary["finite"] is False and run.divergence.step == 0
     assert np.isfinite(run.series["stream_norm"].value[0]).all(), "measured in float64, where float32 has no room"
 
 

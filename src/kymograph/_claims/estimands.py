@@ -16,7 +16,9 @@ from kymograph._claims.verdict import Checked, Point
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._rounding import number_text
 from kymograph._runs.declaration import bounds_of
+from kymograph._runs.divergence import Divergence, find_divergence
 from kymograph._runs.store import Store
+from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.thin_run import ThinRun
 from kymograph._statistics.p_values import LEAST_SEEDS, max_t
 
@@ -37,19 +39,22 @@ _ROUNDING = 1e-12
 """The relative difference of two numbers that float64 may give the same computation in another order."""
 
 
-def compared_points(claim: Claim, evidence: StudyEvidence) -> tuple[list[Point], list[int]]:
-    """Returns every seed's numbers, and the seeds left out as declared; raises `CannotDecide` with the reason."""
+def compared_points(claim: Claim, evidence: StudyEvidence) -> tuple[list[Point], dict[int, Divergence]]:
+    """Returns every seed's numbers, and the diverged seeds left out as declared; raises `CannotDecide` if it must."""
     sides, declaration = paired_runs(claim, evidence), evidence.declaration
-    points, dropped = [], []
+    points: list[Point] = []
+    dropped: dict[int, Divergence] = {}
     for seed in sorted(sides[0]):
         runs = [side[seed] for side in sides]
         numbers = [measure(run, side.measure) for run, side in zip(runs, claim.sides, strict=True)]
-        gone = [side for value, run, side in zip(numbers, runs, claim.sides, strict=True) if _diverged(value, run)]
+        lost = [_divergence(value, run) for value, run in zip(numbers, runs, strict=True)]
+        gone = [(side, why) for side, why in zip(claim.sides, lost, strict=True) if why is not None]
         if gone:
+            side, why = gone[0]
             if claim.diverged == "drop":
-                dropped.append(seed)
+                dropped[seed] = why
                 continue
-            raise CannotDecide(f"{side_text(gone[0], declaration)} is not finite at seed {seed}: it diverged")
+            raise CannotDecide(f"{side_text(side, declaration)} is not finite at seed {seed}: it {why}")
         for value, side in zip(numbers, claim.sides, strict=True):
             if math.isnan(value):
                 raise CannotDecide(f"{side_text(side, declaration)} is missing at seed {seed}")
@@ -66,9 +71,12 @@ def compared_points(claim: Claim, evidence: StudyEvidence) -> tuple[list[Point],
     return points, dropped
 
 
-def _diverged(value: float, run: Run) -> bool:
-    """Returns whether a number is infinite, or missing in a run whose summary says that it is not finite."""
-    return math.isinf(value) or (math.isnan(value) and run.summary.get("finite") is False)
+def _divergence(value: float, run: Run) -> Divergence | None:
+    """Returns where a run diverged if its number is infinite, or is missing and the run diverged; else None."""
+    if math.isfinite(value):
+        return None
+    found = run.divergence if isinstance(run, StoredRun) else find_divergence(run.summary, lambda: run.series)
+    return Divergence(None) if found is None and math.isinf(value) else found
 
 
 def _point(seed: int, numbers: Sequence[float], claim: Claim) -> Point:

@@ -73,7 +73,8 @@ def _draft(claim: Claim, evidence: StudyEvidence, registration: str) -> tuple[Ve
         staged = stage(points, dropped, *((None, None) if terms is None else (terms.seeds, terms.design)))
         if same := pinned(staged.points, claim.scale):
             raise CannotDecide(same, points, checks)
-        notes = [f"seeds {', '.join(map(str, dropped))} diverged and were left out, as declared"] if dropped else []
+        left_out = [f"{seed}" if why.step is None else f"{seed} (at step {why.step})" for seed, why in dropped.items()]
+        notes = [f"seeds {', '.join(left_out)} diverged and were left out, as declared"] if dropped else []
         if len(staged.points) < LEAST_SEEDS:
             few = f"{len(staged.points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
             raise CannotDecide("; ".join([few, *notes]), points, checks)

@@ -115,7 +115,7 @@ def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) 
     """
     groups: dict[tuple[str, str, str], list[StoredRun]] = {}
     for run in runs:
-        if run.status == "finished":
+        if run.has_results:
             groups.setdefault((run.study, run.arm, run.spec.settings_text), []).append(run)
     same = [group for group in groups.values() if len({run.seed for run in group}) > 1 and _are_same(group)]
     if not same:

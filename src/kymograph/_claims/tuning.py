@@ -21,6 +21,7 @@ from kymograph._claims.evidence import differing
 from kymograph._errors import KymographError
 from kymograph._io.writing import plain
 from kymograph._runs.declaration import ArmSettings, Declaration
+from kymograph._runs.divergence import declared_diverged
 from kymograph._runs.history import History, current_code
 from kymograph._runs.locating import has_ended
 from kymograph._runs.log import Entry, Log
@@ -115,8 +116,11 @@ def missing_runs(tuned: Tuned, specs: Sequence[RunSpec], ended: Mapping[str, Sto
 
 
 def _score(run: StoredRun, by: str) -> float:
-    """Returns the number by which a run is compared; NaN if the run failed, diverged or lacks it."""
-    if run.status != "finished" or run.summary.get("finite") is False:
+    """Returns the number by which a run is compared; NaN if the run failed, says that it diverged, or lacks it.
+
+    Whether a run diverged is not inferred from its series here: choices that were logged must stay what they are.
+    """
+    if not run.has_results or declared_diverged(run.summary):
         return math.nan
     return measure(run, Measure(by))
 

@@ -9,7 +9,7 @@ from typing import Any
 from kymograph._experiments.stages import TuningResult
 from kymograph._rounding import number_text
 from kymograph._runs.store import Store
-from kymograph._runs.summaries import HeadlineNumber, arm_headlines, by_arm_and_settings
+from kymograph._runs.summaries import HeadlineNumber, arm_headlines, by_arm_and_settings, count_diverged
 from kymograph._studies.study import Study
 from kymograph._sweep.compute import RunOutcome
 from kymograph._wording import counted, line_width
@@ -28,9 +28,9 @@ def headline_table(study: Study[Any], store: Store) -> str:
     rows = []
     for label, runs in by_arm_and_settings(store).items():
         headlines = arm_headlines([run.summary for run in runs], study.headlines, study.bounds)
-        diverged = f" ({headlines.diverged} diverged)" if headlines.diverged else ""
-        texts = [_cell(number, key in study.p_values) for key, number in headlines.numbers.items()]
-        rows.append([label, f"{len(runs)}{diverged}", *texts])
+        diverged = count_diverged(runs)
+        texts = [_cell(number, key in study.p_values) for key, number in headlines.items()]
+        rows.append([label, f"{len(runs)} ({diverged})" if diverged else str(len(runs)), *texts])
     table = _columns([header, *rows])
     if max(map(len, table)) <= line_width():
         return "\n".join(table)

@@ -24,7 +24,7 @@ from kymograph._runs.history import code_words, current_code
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import is_number
 
-STATUSES = ("finished", "failed", "missing", "superseded", "abandoned", "damaged")
+STATUSES = ("finished", "diverged", "failed", "missing", "superseded", "abandoned", "damaged")
 WIDTH = 80
 _SHORTEST_ID = 6
 
@@ -39,16 +39,21 @@ class NamedRun:
     id: str
     settings: Mapping[str, Any]
     status: str
-    """``finished``, ``failed``, ``missing`` (planned but not ended), ``superseded`` (finished by earlier code),
-    ``abandoned`` or ``damaged``."""
+    """``finished``, ``diverged``, ``failed``, ``missing`` (planned but not ended), ``superseded`` (finished by earlier
+    code), ``abandoned`` or ``damaged``."""
     code: str = ""
     """The version or source of the study's code that made it."""
     reason: str | None = None
-    """Why it failed, or what is damaged."""
+    """Why it failed or was abandoned, or what is damaged."""
     stored: StoredRun | None = None
     directory: Path | None = None
     suffix: str = ""
     """The settings that tell it apart from other runs of its arm and seed, e.g. ``,lr=0.03``."""
+
+    @property
+    def ending(self) -> str:
+        """The status in words, e.g. ``diverged at step 212``."""
+        return self.stored.ending if self.status == "diverged" and self.stored is not None else self.status
 
     @property
     def short_name(self) -> str:
@@ -67,15 +72,17 @@ def named_runs(directory: Directory) -> list[NamedRun]:
     codes = current_code([*(run.spec for run in directory.store), *directory.planned], directory.declarations)
     runs: dict[str, NamedRun] = {}
     for run in directory.store:
-        current = codes[run.study].made(run.spec) or run.status == "failed"
+        current = codes[run.study].made(run.spec) or not run.has_results
+        status = "abandoned" if run.id in abandoned else run.status if current else "superseded"
         runs[run.id] = NamedRun(
-            run.study, run.arm, run.seed, run.id, run.config, run.status if current else "superseded",
-            "=".join(code_words(run.spec)), run.reason, run, run.directory,
+            run.study, run.arm, run.seed, run.id, run.config, status,
+            "=".join(code_words(run.spec)), abandoned.get(run.id, run.reason), run, run.directory,
         )  # fmt: skip
     for lost in directory.damaged:
         runs[lost.id] = NamedRun(
-            lost.study, lost.arm, lost.seed, lost.id, lost.config or {}, "damaged",
-            reason=lost.reason, directory=lost.directory,
+            lost.study, lost.arm, lost.seed, lost.id, lost.config or {},
+            "abandoned" if lost.id in abandoned else "damaged",
+            reason=abandoned.get(lost.id, lost.reason), directory=lost.directory,
         )  # fmt: skip
     for spec in directory.planned:
         if spec.id not in runs and (codes[spec.study].made(spec) or spec.id in abandoned):
@@ -192,7 +199,7 @@ def run_table(runs: Sequence[NamedRun], declarations: Mapping[str, Declaration],
 
 def _lines(runs: Sequence[NamedRun], keys: Sequence[str], width: int) -> list[str]:
     """Returns the lines of one study: as many columns of numbers as fit, or the reason why a run has none."""
-    columns = [["run", *(run.short_name for run in runs)], ["status", *(run.status for run in runs)]]
+    columns = [["run", *(run.short_name for run in runs)], ["status", *(run.ending for run in runs)]]
     sizes = [max(map(len, column)) for column in columns]
     sizes[0] = min(sizes[0], width - sizes[1] - 4)
     for key in keys:
@@ -231,6 +238,7 @@ def run_details(run: NamedRun, whole: bool = False) -> dict[str, Any]:
         "seed": run.seed,
         "id": run.id,
         "status": run.status,
+        "diverged_at": None if stored is None or stored.divergence is None else stored.divergence.step,
         "directory": None if run.directory is None else str(run.directory),
         "settings": dict(run.settings),
         "summary": {} if stored is None else dict(stored.summary),
@@ -250,7 +258,7 @@ def run_text(run: NamedRun) -> str:
     """Returns one run as text: how it ended, settings, summary, series, notes, provenance, and why it failed."""
     details = run_details(run, whole=True)
     took = "" if details["seconds"] is None else f" in {number_text(details['seconds'])} s"
-    lines = [f"{run.name}: {run.status}{took}", f"  id         {run.id}"]
+    lines = [f"{run.name}: {run.ending}{took}", f"  id         {run.id}"]
     lines += [f"  directory  {run.directory}"] if run.directory is not None else []
     lines += [f"  reason     {run.reason}"] if run.reason is not None else []
     for title in ("settings", "summary"):

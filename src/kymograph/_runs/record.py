@@ -30,6 +30,7 @@ from kymograph._io.files import MAX_TENSORS, AnyPath, read_bytes
 from kymograph._io.processes import temporary_name
 from kymograph._io.tensors import TensorHeader, tensor_header
 from kymograph._io.writing import SCHEMA, check_schema, make_directory, plain, read_versioned_json
+from kymograph._runs.divergence import Divergence, find_divergence
 from kymograph._runs.spec import RunSpec
 
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
@@ -92,10 +93,13 @@ class RunResult:
 
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
     """Returns the files of a finished run; raises if the result cannot be stored."""
+    summary = plain(result.summary)
+    divergence = find_divergence(summary, lambda: result.series)
+    diverged = None if divergence is None else {"step": divergence.step}
     contents = {
         CONFIG: _config_bytes(spec, {**provenance, "notes": list(result.notes)} if result.notes else provenance),
         ARRAYS: _pack(result.series),
-        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(result.summary)}),
+        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": summary, "diverged": diverged}),
     }
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
@@ -254,12 +258,27 @@ def check_sizes(directory: AnyPath, status: RunStatus) -> None:
             raise _damaged(directory, name, "is cut off or edited")
 
 
-def read_summary(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:
-    """Reads the summary of a finished run: one number, string or Boolean, or None for missing, per key."""
-    summary = read_versioned_json(f"{directory}/{SUMMARY}", status.files[SUMMARY]).get("summary")
+@dataclass(frozen=True)
+class StoredSummary:
+    """The summary of a finished run, and whether it diverged."""
+
+    numbers: Mapping[str, Any]
+    """One number, string or Boolean, or None for missing, per key."""
+    divergence: Divergence | None
+    states_divergence: bool
+    """Whether the record says if the run diverged; earlier versions did not, so that the series must be read."""
+
+
+def read_summary(directory: AnyPath, status: RunStatus) -> StoredSummary:
+    """Reads the summary of a finished run."""
+    content = read_versioned_json(f"{directory}/{SUMMARY}", status.files[SUMMARY])
+    summary = content.get("summary")
     if not isinstance(summary, dict) or not all(isinstance(value, _SCALARS) for value in summary.values()):
         raise _damaged(directory, SUMMARY, "does not contain one number per key")
-    return summary
+    try:
+        return StoredSummary(summary, Divergence.of(content.get("diverged")), "diverged" in content)
+    except ValueError as error:
+        raise _damaged(directory, SUMMARY, f"does not say at which step the run diverged: {error}") from None
 
 
 def read_config(directory: AnyPath, status: RunStatus) -> Mapping[str, Any]:

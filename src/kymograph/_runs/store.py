@@ -165,13 +165,13 @@ class Store:
 
     @functools.cached_property
     def finished(self) -> Store:
-        """The runs that finished."""
-        return self._filter(lambda run: run.status == "finished")
+        """The runs with results, including those that diverged."""
+        return self._filter(lambda run: run.has_results)
 
     @functools.cached_property
     def failed(self) -> Store:
         """The runs that failed."""
-        return self._filter(lambda run: run.status == "failed")
+        return self._filter(lambda run: not run.has_results)
 
     def select(
         self, study: str | None = None, arms: Iterable[str] | None = None, seeds: Iterable[int] | None = None

@@ -11,6 +11,7 @@ from typing import Any
 from kymograph._errors import KymographError
 from kymograph._io.files import MAX_DOCUMENT
 from kymograph._runs import record
+from kymograph._runs.divergence import Divergence, find_divergence
 from kymograph._runs.record import RunSeries
 from kymograph._runs.spec import RunSpec
 from kymograph._wording import html_table
@@ -74,9 +75,40 @@ class StoredRun:
         return self.spec.config
 
     @property
+    def has_results(self) -> bool:
+        """Whether the run was computed to its end, with series and summary, even if it diverged."""
+        return self._status.status == "finished"
+
+    @property
     def status(self) -> str:
-        """``finished`` or ``failed``."""
-        return self._status.status
+        """``finished``, ``diverged`` or ``failed``."""
+        return self._status.status if self.divergence is None else "diverged"
+
+    @property
+    def ending(self) -> str:
+        """How the run ended, in words, e.g. ``diverged at step 212``."""
+        return self._status.status if self.divergence is None else str(self.divergence)
+
+    @functools.cached_property
+    def divergence(self) -> Divergence | None:
+        """Where the run's numbers stopped being finite; None if they did not, or if the run failed."""
+        if not self.has_results:
+            return None
+        if self.states_divergence:
+            return self._summary.divergence
+        return find_divergence(self.summary, self._read_series)
+
+    @property
+    def states_divergence(self) -> bool:
+        """Whether the record itself says if the run diverged, as those of earlier versions do not."""
+        return self.has_results and self._summary.states_divergence
+
+    def _read_series(self) -> Mapping[str, RunSeries]:
+        """Returns the series without keeping them, unless they are kept already."""
+        if "series" in self.__dict__:
+            return self.series
+        content = self._arrays or record.read_file(self._path, record.ARRAYS, self._status)
+        return record.unpack_arrays(content, f"{self._path}/{record.ARRAYS}")
 
     @property
     def reason(self) -> str | None:
@@ -110,7 +142,7 @@ class StoredRun:
     @functools.cached_property
     def series(self) -> Mapping[str, RunSeries]:
         """Every series of the run by name; empty for a failed run."""
-        if self.status != "finished":
+        if not self.has_results:
             return {}
         self.check()
         content, self._arrays = self._arrays, None
@@ -131,12 +163,16 @@ class StoredRun:
         ``series``: whether to read the series at all.
         """
         _ = self._config
-        if self.status == "finished":
+        if self.has_results:
             _ = self.summary
-            if series and self._arrays is None and "series" not in self.__dict__:
+            read_now = series and self._arrays is None and "series" not in self.__dict__
+            if read_now:
                 content = record.read_file(self._path, record.ARRAYS, self._status)
                 record.check_arrays(content, f"{self._path}/{record.ARRAYS}")
-                self._arrays = content if keep else None
+                self._arrays = content
+            _ = self.divergence  # earlier versions did not store it: a damaged series is then found here
+            if read_now and not keep:
+                self._arrays = None
         else:
             _ = self.traceback
 
@@ -152,24 +188,31 @@ class StoredRun:
 
     def check_sizes(self) -> None:
         """Raises unless the files of a finished run have the sizes that its status states."""
-        if self.status == "finished":
+        if self.has_results:
             record.check_sizes(self._path, self._status)
 
     @functools.cached_property
-    def summary(self) -> Mapping[str, Any]:
-        """One number, or None for missing, per key; empty for a failed run."""
-        if self.status != "finished":
-            return {}
+    def _summary(self) -> record.StoredSummary:
         return record.read_summary(self._path, self._status)
 
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """One number, or None for missing, per key; empty for a failed run."""
+        return self._summary.numbers if self.has_results else {}
+
     def __repr__(self) -> str:
-        return f"<run {self.study} {self.arm} seed {self.seed}: {self.status}>"
+        try:
+            ending = self.ending
+        except KymographError:
+            ending = "damaged"
+        return f"<run {self.study} {self.arm} seed {self.seed}: {ending}>"
 
     def _repr_html_(self) -> str:
         def short(value: Any) -> str:
             return f"{value:.6g}" if isinstance(value, float) else "missing" if value is None else str(value)
 
-        rows = [("run", name, str(getattr(self, name))) for name in ("study", "arm", "seed", "status")]
+        rows = [("run", name, str(getattr(self, name))) for name in ("study", "arm", "seed")]
+        rows += [("run", "status", self.ending)]
         rows += [] if self.reason is None else [("run", "reason", self.reason)]
         rows += [("setting", key, short(value)) for key, value in self.config.items()]
         rows += [("summary", key, short(value)) for key, value in self.summary.items()]

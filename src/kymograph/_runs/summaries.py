@@ -14,6 +14,7 @@ import numpy as np
 
 from kymograph._rounding import digits_off_round_numbers, estimate_text, number_text
 from kymograph._runs.declaration import bounds_of
+from kymograph._runs.divergence import diverged_text
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.stored_run import StoredRun
 from kymograph._statistics.intervals import mean_interval
@@ -116,31 +117,21 @@ class HeadlineNumber:
         return f"median {middle}, range {least} to {most}" if numbers[1] < numbers[2] else middle
 
 
-@dataclass(frozen=True)
-class ArmHeadlines:
-    """The headline numbers of one arm, by key, and how many of its runs diverged."""
-
-    numbers: Mapping[str, HeadlineNumber]
-    runs: int
-    diverged: int
-
-
 def arm_headlines(
     summaries: Sequence[Mapping[str, Any]],
     keys: Iterable[str],
     bounds: Mapping[str, tuple[float, float]] | None = None,
-) -> ArmHeadlines:
+) -> dict[str, HeadlineNumber]:
     """Computes the headline numbers ``keys`` over the ``summaries`` of an arm's finished runs.
 
     ``bounds`` are those declared by the study; `bounds_of` adds the usual ones.
 
-    >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {"finite": False}], ["loss"])
-    >>> arm.numbers["loss"].mean, arm.numbers["loss"].missing, arm.diverged
-    (2.0, 1, 1)
+    >>> arm = arm_headlines([{"loss": 1.0}, {"loss": 3.0}, {}], ["loss"])
+    >>> arm["loss"].mean, arm["loss"].missing
+    (2.0, 1)
     """
     values = {key: [summary.get(key) for summary in summaries] for key in keys}
-    numbers = {key: headline_number(column, bounds=bounds_of(key, column, bounds)) for key, column in values.items()}
-    return ArmHeadlines(numbers, len(summaries), count_diverged(summaries))
+    return {key: headline_number(column, bounds=bounds_of(key, column, bounds)) for key, column in values.items()}
 
 
 def headline_number(
@@ -167,9 +158,9 @@ def headline_number(
     return HeadlineNumber(numbers, mean, low, high, true)
 
 
-def count_diverged(summaries: Iterable[Mapping[str, Any]]) -> int:
-    """Returns how many runs diverged, i.e. have ``finite`` False in their summary."""
-    return sum(summary.get("finite") is False for summary in summaries)
+def count_diverged(runs: Iterable[StoredRun]) -> str:
+    """Returns how many of the runs diverged, and when, in words; empty if none did."""
+    return diverged_text([run.divergence for run in runs if run.divergence is not None])
 
 
 def is_number(value: Any) -> bool:

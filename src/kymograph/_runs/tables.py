@@ -15,7 +15,7 @@ import numpy as np
 from kymograph._errors import KymographError
 from kymograph._runs.stored_run import StoredRun
 
-FIXED = ("study", "arm", "seed", "id", "status", "series", "step", "site", "value")
+FIXED = ("study", "arm", "seed", "id", "status", "diverged_at", "series", "step", "site", "value")
 """Reserved column names; a setting with such a name is in the column ``setting/NAME``."""
 _INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}  # as stored in JSON
 
@@ -47,15 +47,18 @@ def setting_cells(run: StoredRun, columns: Mapping[str, str]) -> dict[str, Any]:
 def summary_rows(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """Returns one row per run, all with the same columns: identity, status, settings and summary numbers.
 
-    A summary number whose name is taken is in the column ``summary/NAME``. Missing values are None.
+    A summary number whose name is taken is in the column ``summary/NAME``. Missing values are None. If a run diverged,
+    there is a column ``diverged_at``, the step.
     """
     settings = setting_columns(runs)
     taken = {*FIXED, *settings.values()}
     keys = dict.fromkeys(key for run in runs for key in run.summary)
     numbers = {key: f"summary/{key}" if key in taken else key for key in keys}
+    some_diverged = any(run.divergence is not None for run in runs)
     rows = []
     for run in runs:
         row = {"study": run.study, "arm": run.arm, "seed": run.seed, "id": run.id, "status": run.status}
+        row |= {"diverged_at": None if run.divergence is None else run.divergence.step} if some_diverged else {}
         row |= setting_cells(run, settings)
         row |= {column: as_number(run.summary.get(key)) for key, column in numbers.items()}
         rows.append(row)

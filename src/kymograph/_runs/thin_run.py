@@ -21,6 +21,7 @@ from kymograph._errors import KymographError
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph._io.writing import read_versioned_json
 from kymograph._runs import record
+from kymograph._runs.divergence import Divergence, declared_diverged, is_loss
 from kymograph._runs.record import RunSeries
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.stored_run import StoredRun
@@ -59,15 +60,24 @@ class ThinRun(StoredRun):
     @functools.cached_property
     def series(self) -> Mapping[str, RunSeries]:
         """The series that were kept, by name."""
-        if self.status != "finished":
+        if not self.has_results:
             return {}
         path = f"{self.directory}/{ARRAYS}"
         return record.unpack_arrays(read_bytes(path, MAX_TENSORS, follow=False), path)
 
+    @functools.cached_property
+    def divergence(self) -> Divergence | None:
+        """Where the run diverged; the step is unknown if neither the record nor a loss that was kept shows it."""
+        known = not self.has_results or self.states_divergence or not any(map(is_loss, self.left_out))
+        return super().divergence if known else Divergence(None) if declared_diverged(self.summary) else None
+
+    def _read_series(self) -> Mapping[str, RunSeries]:
+        return self.series
+
     def check(self, keep: bool = True, series: bool = True) -> None:
         """Reads everything that is here; configuration and summary must match their checksums."""
         super().check(series=False)
-        if self.status == "finished":
+        if self.has_results:
             _ = self.reductions
             if series:
                 _ = self.series

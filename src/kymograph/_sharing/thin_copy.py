@@ -58,7 +58,7 @@ def _write_thin(run: StoredRun, target: Path, measures: Iterable[Measure]) -> No
     for name in (record.CONFIG, record.SUMMARY, record.STATUS, record.TRACEBACK):
         if is_file(run.directory / name):
             (target / name).write_bytes(read_bytes(run.directory / name, MAX_TENSORS))
-    if run.status != "finished":
+    if not run.has_results:
         return
     kept = {name: series for name, series in run.series.items() if len(series.step) <= MOST_MEASUREMENTS}
     (target / ARRAYS).write_bytes(record.pack_record(run.spec, RunResult(kept, {}), {})[record.ARRAYS])

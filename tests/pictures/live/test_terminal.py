@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +11,14 @@ from rich.console import Console
 
 from kymograph._cli.main import main
 from kymograph._pictures.live import terminal
+from kymograph._pictures.live.reading import read_state
 from kymograph._pictures.live.state import RunCounts
 from kymograph._pictures.live.terminal import BLOCKS, format_counts, spark, watch
 from kymograph._runs.declaration import FILE as DECLARATION
+from kymograph._runs.record import RunResult, RunSeries
 from kymograph._runs.spec import RunSpec
 from tests.pictures.live.stage import beat, dead_process, fail, finish, plan, specs
+from tests.records import write_record
 
 
 def console(is_terminal: bool, width: int = 120) -> tuple[Console, io.StringIO]:
@@ -52,6 +56,22 @@ def test_counts_as_text() -> None:
     assert format_counts(RunCounts(finished=3)) == "3/3 done"
     counts = RunCounts(finished=3, failed=1, damaged=5, running=2, missing=1, waiting=4)
     assert format_counts(counts) == "3/16 done, 1 failed, 5 damaged, 2 running, 1 missing, 4 waiting"
+
+
+def test_a_diverged_run_is_done_and_named_with_its_step(tmp_path: Path) -> None:
+    runs = specs(3)
+    plan(tmp_path, runs)
+    finish(tmp_path, runs[0])
+    finish(tmp_path, runs[2], {"spike_ratio": None, "finite": False})
+    loss = RunSeries(np.arange(300), np.where(np.arange(300) < 212, 1.0, np.nan))
+    write_record(tmp_path, runs[1], RunResult({"loss": loss}, {"spike_ratio": None}), {}, 1.0)
+    shown, file = console(False)
+    assert watch(str(tmp_path), once=True, console=shown) == 0
+    for part in ("3/3 done, 2 diverged", "diverged: a, seed 1: at step 212", "diverged: a, seed 2\n"):
+        assert part in file.getvalue(), part
+    state = read_state(tmp_path, 0.0)
+    counts = state.to_json()["studies"][0]["counts"]
+    assert state.ended and (counts["finished"], counts["diverged"], counts["done"], counts["planned"]) == (1, 2, 3, 3)
 
 
 def test_once_prints_everything_and_leaves(tmp_path: Path) -> None:

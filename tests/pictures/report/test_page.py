@@ -158,6 +158,18 @@ def test_settings_failures_divergence_and_audits_are_reported(tmp_path: Path) ->
         assert text in page.text, text
 
 
+def test_the_steps_at_which_runs_diverged_are_named(tmp_path: Path) -> None:
+    for seed, step in ((1, 212), (2, 300)):
+        loss = np.where(np.arange(400) < step, 1.0, np.nan)
+        spec = RunSpec("own", "wild", seed, {"lr": 9.0}, 1)
+        write_record(
+            tmp_path, spec, RunResult({"loss": RunSeries(np.arange(400), loss)}, {"final_loss": None}), {}, 0.1
+        )
+    page = Outline(build_page(Store.open(tmp_path), Verdicts(()), now=NOW))
+    assert page.text.count("2 diverged at steps 212 to 300") == 2, "in the table of arms, and among the exclusions"
+    assert "2 runs diverged" in page.text
+
+
 def test_missing_zero_and_infinite_values_do_not_stop_the_page(tmp_path: Path) -> None:
     time_ = np.arange(5)
     values = {"gone": np.full(5, np.nan), "zero": np.zeros(5), "wild": np.array([1, np.inf, 1e300, 0, np.nan])}

@@ -74,7 +74,7 @@ def test_hyperparameters_and_texts_say_what_the_run_was(tmp_path: Path) -> None:
         assert values == {"study": run.study, "arm": run.arm, "seed": run.seed, "lr": 0.1, "epochs": 3,
                           "clip": "norm", "skip": True, "limit": "none"}  # fmt: skip
         end = metadata.parse_session_end_info_plugin_data(content(metadata.SESSION_END_INFO_TAG))
-        assert end.status == (STATUS_SUCCESS if run.status == "finished" else STATUS_FAILURE)
+        assert end.status == (STATUS_SUCCESS if run.status == "diverged" else STATUS_FAILURE)
         config, summary = (events.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in ("config", "summary"))
         assert run.id in config and ("loss is NaN at step 3" in summary) == (run.status == "failed")
 

@@ -272,7 +272,7 @@ class RunsOptions:
     seed: Annotated[tuple[str, ...], shown("SEED ...", default="all", short="--seeds")] = ()
     """Only these seeds."""
     status: Annotated[str | None, shown("STATUS", default="all")] = None
-    """Only runs that are finished, failed, missing, superseded, abandoned or damaged."""
+    """Only runs that are finished, diverged, failed, missing, superseded, abandoned or damaged."""
     where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
     """Only runs with these settings, e.g. --where lr=0.1."""
     json: bool = False

@@ -53,6 +53,7 @@ from kymograph._studies.loading import declaration_of
 from kymograph._sweep.heartbeat import PARTIAL, RUNNING, Beat, read_beats
 
 _MOST_RECORDS = 1 << 16
+_WITH_RESULTS = ("finished", "diverged")
 _RECORD_FILES = (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT, THIN_ARRAYS, THIN_DOCUMENT)
 
 
@@ -149,7 +150,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
     groups = by_arm_and_settings(sorted(runs, key=lambda run: position.get(run.arm, len(position))))
     counts = _count(runs)
     styles = arm_styles(declaration, dict.fromkeys(run.arm for run in runs))
-    lost = [run for run in runs if run.condition in ("failed", "damaged")]
+    lost = [run for run in runs if run.condition in ("diverged", "failed", "damaged")]
     running, missing = ({run.id for run in runs if run.condition == state} for state in ("running", "missing"))
     shown = [beat for beat in beats if beat.alive or missing & set(beat.runs)]  # at work, or ended before its runs did
     done = [len(running & set(beat.runs)) * min(beat.done / beat.steps, 1.0) for beat in working if beat.steps]
@@ -163,7 +164,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
         arms=tuple(_arm(declaration, label, members, styles) for label, members in groups.items()),
         superseded=len(every) - len(runs),
         notes=tuple(notes),
-        progress=counts.finished + counts.failed + sum(done),
+        progress=counts.done + counts.failed + sum(done),
     )
 
 
@@ -185,13 +186,13 @@ def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -
         arm, seed = (damaged.arm, damaged.seed) if planned is None else (planned.arm, planned.seed)
         state = RunState(damaged.id, arm, seed, "damaged", planned, None, written, damaged.reason)
     else:
-        condition = "finished" if stored.status == "finished" else "failed"
-        state = RunState(
-            stored.id, stored.arm, stored.seed, condition, stored.spec, stored, written, stored.reason or ""
-        )
+        divergence = stored.divergence
+        condition = "failed" if not stored.has_results else "finished" if divergence is None else "diverged"
+        reason = stored.reason or "" if divergence is None or divergence.step is None else f"at step {divergence.step}"
+        state = RunState(stored.id, stored.arm, stored.seed, condition, stored.spec, stored, written, reason)
     # A failure from before a process started is history: the run is being computed again.
     retried = any(beat.alive and beat.started > written for beat in beats if state.id in beat.runs)
-    if state.condition == "finished" or not retried:
+    if state.condition in _WITH_RESULTS or not retried:
         return state
     return RunState(state.id, state.arm, state.seed, "running", state.spec)
 
@@ -202,7 +203,7 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
 
 
 def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], styles: Mapping[str, ArmStyle]) -> ArmState:
-    finished = sorted((run for run in runs if run.condition == "finished"), key=lambda run: run.seed)
+    finished = sorted((run for run in runs if run.condition in _WITH_RESULTS), key=lambda run: run.seed)
     latest = max(finished, key=lambda run: run.ended_at, default=None)
     style = styles[runs[0].arm]
     return ArmState(

@@ -50,7 +50,7 @@ class TracedSeries:
     values: tuple[float | None, ...]
 
 
-Condition = Literal["finished", "failed", "damaged", "running", "missing", "waiting"]
+Condition = Literal["finished", "diverged", "failed", "damaged", "running", "missing", "waiting"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class RunCounts:
     """
 
     finished: int = 0
+    diverged: int = 0
     failed: int = 0
     damaged: int = 0
     running: int = 0
@@ -72,6 +73,11 @@ class RunCounts:
     def planned(self) -> int:
         """The total."""
         return sum(dataclasses.astuple(self))
+
+    @property
+    def done(self) -> int:
+        """How many runs have results."""
+        return self.finished + self.diverged
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class ProcessState:
 
 @dataclass(frozen=True)
 class LostRunState:
-    """A run that failed or whose record is damaged, and why."""
+    """A run that diverged or failed or whose record is damaged, and when or why."""
 
     arm: str
     seed: int
@@ -165,9 +171,9 @@ class LiveState:
         """Returns the state as strict JSON values."""
         content = plain(dataclasses.asdict(self))
         for study, entry in zip(self.studies, content["studies"], strict=True):
-            entry["counts"]["planned"] = study.counts.planned
+            entry["counts"] |= {"planned": study.counts.planned, "done": study.counts.done}
             for arm, inner in zip(study.arms, entry["arms"], strict=True):
-                inner["counts"]["planned"] = arm.counts.planned
+                inner["counts"] |= {"planned": arm.counts.planned, "done": arm.counts.done}
         return {**content, "ended": self.ended, "damaged": self.damaged}
 
 

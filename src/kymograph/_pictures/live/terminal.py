@@ -75,9 +75,9 @@ def format_counts(counts: RunCounts) -> str:
     >>> format_counts(RunCounts(finished=3, waiting=1))
     '3/4 done, 1 waiting'
     """
-    names = ("failed", "damaged", "running", "missing", "waiting")
+    names = ("diverged", "failed", "damaged", "running", "missing", "waiting")
     others = [f"{count} {name}" for name in names if (count := getattr(counts, name))]
-    return ", ".join([f"{counts.finished}/{counts.planned} done", *others])
+    return ", ".join([f"{counts.done}/{counts.planned} done", *others])
 
 
 def format_superseded(study: StudyState) -> str:
@@ -176,7 +176,7 @@ def _study(study: StudyState, now: float, width: int) -> list[RenderableType]:
             parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
     parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
     if len(study.lost) > MOST_LOST:
-        parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more failed or damaged", style="red"))
+        parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more diverged, failed or damaged", style="red"))
     if counts.missing and not counts.running:
         parts.append(_text("  missing: the process has ended; run the same command again to continue", style="yellow"))
     if study.superseded:
@@ -222,14 +222,14 @@ def _arms_to_show(arms: Sequence[ArmState]) -> Sequence[ArmState]:
     """Returns the arms to show, in their order: all of them, or, if there are too many, preferably unfinished ones."""
     if len(arms) <= MOST_ARMS:
         return arms
-    indices = sorted(range(len(arms)), key=lambda index: arms[index].counts.finished == arms[index].counts.planned)
+    indices = sorted(range(len(arms)), key=lambda index: arms[index].counts.done == arms[index].counts.planned)
     return [arms[index] for index in sorted(indices[:MOST_ARMS])]
 
 
 def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
     """Returns, in words, the progress of the arms that are not shown."""
     hidden = [arm.counts for arm in arms if arm not in shown]
-    finished, planned = sum(counts.finished for counts in hidden), sum(counts.planned for counts in hidden)
+    finished, planned = sum(counts.done for counts in hidden), sum(counts.planned for counts in hidden)
     return f"and {len(hidden)} more arms or settings, {finished} of {planned} runs done"
 
 
@@ -290,7 +290,7 @@ def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
         table.add_column(_text(f"{traces[0].name}, latest run"), header_style="dim", no_wrap=True)
     for arm in arms:
         by_label = {headline.label: headline for headline in arm.headlines}
-        row: list[Text | str] = [_text(f"  {arm.name}"), f"{arm.counts.finished}/{arm.counts.planned}"]
+        row: list[Text | str] = [_text(f"  {arm.name}"), f"{arm.counts.done}/{arm.counts.planned}"]
         for label in fitting:
             headline = by_label.get(label)
             mean = None if headline is None else headline.mean
@@ -314,7 +314,7 @@ def _text(content: str, style: str = "") -> Text:
 
 
 def _format_lost(run: LostRunState) -> str:
-    return f"{run.condition}: {run.arm}, seed {run.seed}: {run.reason}"
+    return f"{run.condition}: {run.arm}, seed {run.seed}" + (f": {run.reason}" if run.reason else "")
 
 
 def _short(values: Sequence[float | None], most: int) -> str:

@@ -16,6 +16,7 @@ from kymograph._runs.history import current_code
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._runs.stored_run import StoredRun
+from kymograph._runs.summaries import count_diverged
 from kymograph._runs.tuned import tuning_study
 from kymograph._wording import counted
 
@@ -141,10 +142,12 @@ def _exclusions(
     planned: Sequence[RunSpec],
 ) -> str:
     sentences = []
-    diverged = [run for run in store.finished if run.summary.get("finite") is False]
+    diverged = [run for run in store.finished if run.divergence is not None]
     if diverged:
-        arms = Counter(f"{run.study} {run.arm}" for run in diverged)
-        listed = ", ".join(f"{arm} ({count})" for arm, count in sorted(arms.items()))
+        arms: dict[str, list[StoredRun]] = {}
+        for run in diverged:
+            arms.setdefault(f"{run.study} {run.arm}", []).append(run)
+        listed = ", ".join(f"{arm} ({count_diverged(runs)})" for arm, runs in sorted(arms.items()))
         sentences.append(f"{counted(len(diverged), 'run')} diverged (non-finite numbers): {listed}.")
     dropping = sorted({v.claim.name for v in verdicts if v.claim.diverged == "drop"})
     if dropping:

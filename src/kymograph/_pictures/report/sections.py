@@ -102,7 +102,8 @@ class ArmRow:
     style: ArmStyle
     about: str
     finished: int
-    diverged: int
+    diverged: str
+    """How many runs diverged, and when; empty if none did."""
     failed: int
     seeds: str
 
@@ -230,7 +231,7 @@ def _setting(
 
 def _arm_row(store: Store, arm: str, style: ArmStyle, about: str) -> ArmRow:
     runs = store.select(arms=[arm])
-    diverged = count_diverged(run.summary for run in runs.finished)
+    diverged = count_diverged(runs.finished)
     seeds = ", ".join(map(str, sorted(runs.finished.seeds)))
     return ArmRow(arm, style.label, style, about, len(runs.finished), diverged, len(runs.failed), seeds)
 

@@ -58,6 +58,7 @@ def _run_content(run: StoredRun) -> dict[str, Any]:
         "series": series,
         "summary": dict(run.summary),
         "provenance": run.provenance,
+        **({} if run.divergence is None else {"diverged_at": run.divergence.step}),
         **({} if run.reason is None else {"reason": run.reason}),
     }
 

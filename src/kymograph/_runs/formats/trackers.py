@@ -37,7 +37,7 @@ EVENTS = "events.out.tfevents.0.kymograph"
 """The event file of a run. Its name is fixed, unlike EventFileWriter's of time, host and process: exporting again
 replaces it, whereas a second file next to the first would show every point twice."""
 _MOST_METRICS, _MOST_TAGS = 1000, 100  # that MLflow takes in one call; there are as many parameters as tags
-_MLFLOW_STATUS = {"finished": "FINISHED", "failed": "FAILED"}
+_MLFLOW_STATUS = {"finished": "FINISHED", "diverged": "FINISHED", "failed": "FAILED"}
 
 
 @dataclass(frozen=True)
@@ -326,7 +326,7 @@ def _session_end(run: StoredRun, at: float) -> Any:
     from tensorboard.plugins.hparams.api_pb2 import STATUS_FAILURE, STATUS_SUCCESS
     from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo
 
-    status = STATUS_SUCCESS if run.status == "finished" else STATUS_FAILURE
+    status = STATUS_SUCCESS if run.has_results else STATUS_FAILURE
     data = HParamsPluginData(session_end_info=SessionEndInfo(status=status, end_time_secs=at))
     value = Summary.Value(
         tag=metadata.SESSION_END_INFO_TAG,
