@@ -16,9 +16,13 @@ import kymograph
 from kymograph._claims.claim_files import read_claims
 from kymograph._claims.registration import register_claims, registered_seeds
 from kymograph._claims.verdict import Verdict
-from kymograph._cli.verbs.judgement import abandon_runs
+from kymograph._cli.verbs.judgement import abandon_runs, reinstate_runs
 from kymograph._errors import KymographError
-from kymograph._runs.log import DIRECTORY, Log
+from kymograph._runs.directory import Directory
+from kymograph._runs.history import History
+from kymograph._runs.listing import named_runs
+from kymograph._runs.log import DIRECTORY, Entry, Log
+from kymograph._runs.record import write_failure
 from kymograph._sharing.verify import all_hold, verify
 from tests.studies.spiky import REFERENCE as SPIKY
 from tests.studies.tossing import REFERENCE, Tossing, claim
@@ -184,14 +188,115 @@ def test_a_forged_entry_that_says_nothing_is_named(tmp_path: Path, entry: tuple[
 def test_abandoning_runs_is_logged_and_makes_the_claim_post_hoc(tmp_path: Path) -> None:
     store = run(tmp_path, shift=3.0)
     with pytest.raises(KymographError, match="say why"):
-        abandon_runs(tmp_path, "  ", seeds=[42])
-    assert abandon_runs(tmp_path, "the disk broke", seeds=[42]) == 2
-    assert abandon_runs(tmp_path, "the disk broke", seeds=[42]) == 0
+        abandon_runs(tmp_path, "  ", seeds=[42], finished=True)
+    assert abandon_runs(tmp_path, "the disk broke", seeds=[42], finished=True) == (2, 0)
+    assert abandon_runs(tmp_path, "the disk broke", seeds=[42], finished=True) == (0, 0)
     for one in store.select(seeds=[42]):
         shutil.rmtree(one.directory)
     found = verdict(tmp_path)
     assert found.outcome == "SUPPORTED" and found.n == 9
     assert found.registration.startswith("post hoc: 2 planned runs were abandoned (the disk broke)")
+
+
+def test_only_runs_without_results_are_abandoned_unless_asked(tmp_path: Path) -> None:
+    """Without a selection, every finished run used to be given up for good."""
+    store = run(tmp_path, shift=3.0)
+    for words in ({}, {"seeds": [42]}, {"arms": ["tails"]}, {"where": {"shift": 3.0}}):
+        with pytest.raises(KymographError, match="all with results; to give them up, add --finished"):
+            abandon_runs(tmp_path, "by mistake", **words)
+    assert not Log.read(tmp_path).of_kind("abandoned") and verdict(tmp_path).n == 10
+    shutil.rmtree(store.select(arms=["tails"], seeds=[42]).runs[0].directory)
+    failed, damaged = store.select(arms=["tails"], seeds=[123, 456])
+    shutil.rmtree(failed.directory)
+    write_failure(tmp_path, failed.spec, "RuntimeError: cursed", {"log": list(failed.log_heads)})
+    (damaged.directory / "arrays.safetensors").write_bytes(b"")
+    assert abandon_runs(tmp_path, "the disk broke", seeds=[42, 123, 456]) == (3, 3), "missing, failed and damaged"
+    assert set(History(Log.read(tmp_path)).abandoned) == {one.id for one in store.select(arms=["tails"]).runs[:3]}
+    (entry,) = Log.read(tmp_path).of_kind("abandoned")
+    assert entry.content["finished"] == []
+    assert {one.status for one in named_runs(Directory(tmp_path).checked())} == {"finished", "abandoned"}
+
+
+def test_abandoning_looking_and_taking_back_is_no_way_to_pick_runs(tmp_path: Path) -> None:
+    run(tmp_path, shift=3.0)
+    assert verdict(tmp_path).registration == "registered"
+    with pytest.raises(KymographError, match="no abandoned run"):
+        reinstate_runs(tmp_path, "nothing to take back")
+    abandon_runs(tmp_path, "they were bad", seeds=[42, 123], finished=True)
+    assert verdict(tmp_path).n == 8
+    with pytest.raises(KymographError, match="say why the runs are taken back"):
+        reinstate_runs(tmp_path, " ", seeds=[42])
+    assert reinstate_runs(tmp_path, "worse without", seeds=[42]) == 2
+    found = verdict(tmp_path)
+    assert found.n == 9 and found.registration.startswith(
+        "post hoc: 2 planned runs were abandoned (they were bad); "
+        "2 planned runs were abandoned (they were bad) and taken back (worse without) when results may have been seen"
+    )
+    assert reinstate_runs(tmp_path, "by mistake") == 2
+    found = verdict(tmp_path)
+    assert found.n == 10 and found.registration.startswith(
+        "post hoc: 4 planned runs were abandoned (they were bad) and"
+    )
+    assert wrong(tmp_path) == []
+    assert any("4 planned runs were abandoned (they were bad) and taken back (" in line for line in _noted(tmp_path))
+    abandon_runs(tmp_path, "again", seeds=[42], finished=True)
+    assert verdict(tmp_path).n == 9 and len(History(Log.read(tmp_path)).abandoned) == 2, "the last word counts"
+
+
+def test_runs_that_had_no_results_when_they_were_taken_back_stay_registered(tmp_path: Path) -> None:
+    store = run(tmp_path, shift=3.0)
+    for one in store.select(seeds=[42]):
+        shutil.rmtree(one.directory)
+    abandon_runs(tmp_path, "the disk broke")
+    reinstate_runs(tmp_path, "it was repaired")
+    assert "missing" in verdict(tmp_path).reason
+    run(tmp_path, shift=3.0)
+    found = verdict(tmp_path)
+    assert (found.outcome, found.n, found.registration) == ("SUPPORTED", 10, "registered")
+    assert "2 planned runs were abandoned (the disk broke) and taken back (it was repaired)" in found.notes
+
+
+def test_runs_computed_while_they_were_abandoned_may_have_been_seen(tmp_path: Path) -> None:
+    store = run(tmp_path, shift=3.0)
+    for one in store.select(seeds=[42]):
+        shutil.rmtree(one.directory)
+    abandon_runs(tmp_path, "the disk broke")
+    run(tmp_path, shift=3.0)
+    reinstate_runs(tmp_path, "they look good")
+    assert verdict(tmp_path).registration.startswith(
+        "post hoc: 2 planned runs were abandoned (the disk broke) and taken"
+    )
+
+
+def test_an_abandonment_of_an_earlier_version_may_have_hidden_results(tmp_path: Path) -> None:
+    store = run(tmp_path, shift=3.0)
+    lost = store.select(seeds=[42]).runs
+    Log.read(tmp_path).append("abandoned", {"runs": [one.id for one in lost], "reason": "all of them"})
+    for one in lost:
+        shutil.rmtree(one.directory)
+    reinstate_runs(tmp_path, "by mistake")
+    run(tmp_path, shift=3.0)
+    assert verdict(tmp_path).registration.startswith("post hoc: 2 planned runs were abandoned (all of them) and taken")
+
+
+def test_what_two_processes_wrote_at_the_same_time_leaves_a_run_abandoned() -> None:
+    def entry(kind: str, *parents: Entry) -> Entry:
+        return Entry(kind, {"runs": ["a"], "reason": kind}, tuple(one.hash for one in parents), "now", "me")
+
+    first = entry("abandoned")
+    back = entry("reinstated", first)
+    beside = entry("abandoned", first)
+    after = entry("abandoned", back)
+
+    def history(*entries: Entry) -> History:
+        return History(Log(entries=entries))
+
+    assert history(first, back).abandoned == {} and set(history(first, back).reinstated) == {"a"}
+    for again in (beside, after):
+        both = history(first, back, again)
+        assert both.abandoned == {"a": "abandoned"} and both.reinstated == {}
+    assert history(entry("reinstated"), first).abandoned == {"a": "abandoned"}, "it takes back what came before it"
+    assert history(back).abandoned == history(back).reinstated == {}
 
 
 def test_a_published_digest_must_be_in_the_log(tmp_path: Path) -> None:
@@ -357,14 +462,23 @@ def test_a_summary_edited_with_its_checksum_shows_when_computed_again(tmp_path: 
     assert len(findings) == 20 and sum(not one.holds for one in findings) == 1
 
 
+def test_a_divergence_that_was_made_up_shows_when_the_run_is_computed_again(tmp_path: Path) -> None:
+    """It would let a claim that leaves out diverged seeds lose one more."""
+    store = run(tmp_path)
+    _reseal(store[0].directory, "summary.json", lambda content: content.update(diverged={"step": 5}))
+    findings = [one for one in verify(tmp_path, rerun=20, studies=[_loaded()]) if "computed again" in one.what]
+    (made_up,) = [one.detail for one in findings if not one.holds]
+    assert made_up == "by its record it diverged at step 5, computed again it did not diverge"
+
+
 def test_giving_up_every_run_leaves_a_verdict(tmp_path: Path) -> None:
     run(tmp_path)
-    abandon_runs(tmp_path, "the result was not what we hoped for")
+    abandon_runs(tmp_path, "the result was not what we hoped for", finished=True)
     (found,) = kymograph.judge(tmp_path)
     assert found.outcome == "INVALID" and "all 10 planned runs of tails were abandoned" in found.reason
     assert any("20 planned runs were abandoned (the result was not" in line for line in _noted(tmp_path))
     with pytest.raises(KymographError, match="say why"):
-        abandon_runs(tmp_path, "\u200b")
+        abandon_runs(tmp_path, "\u200b", finished=True)
 
 
 def test_a_study_that_was_deleted_leaves_its_verdicts(tmp_path: Path) -> None:

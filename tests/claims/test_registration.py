@@ -32,7 +32,8 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
     out = tmp_path_factory.mktemp("log")
     store = kymograph.run(REFERENCE, n_seeds=6, out=out, quiet=True)
     kymograph.run(TUNED, n_seeds=6, out=out, quiet=True, depth=1.0)
-    Directory(out).abandon([store[0].spec], "too dear")
+    Directory(out).abandon([store[0].id], [store[0].id], "too dear")
+    Directory(out).reinstate([store[0].id], "cheap again")
     Directory(out).replacing(store[1].spec)
     return list(Log.read(out).entries.values())
 
@@ -52,7 +53,7 @@ def changed(content: Any) -> Iterator[Any]:
 
 
 def test_what_the_program_writes_has_no_problem(entries: list[Entry]) -> None:
-    assert {entry.kind for entry in entries} == {SWEEP, REGISTRATION, CHOICE, "abandoned", "replaced"}
+    assert {entry.kind for entry in entries} == {SWEEP, REGISTRATION, CHOICE, "abandoned", "reinstated", "replaced"}
     assert log_problems(Log(entries=entries)) == []
 
 
@@ -65,6 +66,7 @@ def test_no_wrong_value_ends_in_anything_but_a_sentence(entries: list[Entry]) ->
             found = Log(entries=[forged])
             problems = log_problems(found)
             assert all(forged.hash[: log.SHORT] in problem for problem in problems)
+            _ = History(found).abandoned, History(found).reinstated
             if kind == SWEEP and not problems:  # every run that it lists is planned
                 planned = {(spec.arm, spec.seed) for spec in History(found).planned.values()}
                 assert planned == {(group["arm"], seed) for group in content["runs"] for seed in group["seeds"]}
@@ -87,6 +89,8 @@ def test_names_of_what_is_wrong(tmp_path: Path) -> None:
         (SWEEP, {"study": "s", "runs": [{"seeds": [0]}]}, "its runs lack an arm"),
         (SWEEP, {"study": "s", "runs": [{"seeds": [2**70]}]}, "a seed is not a 64-bit integer"),
         ("abandoned", {"runs": ["a"]}, "it names no runs, or no reason"),
+        ("abandoned", {"runs": ["a"], "reason": "r", "finished": ["b"]}, "finished runs that are not among its runs"),
+        ("reinstated", {"runs": [], "reason": "r"}, "not a readable reinstated: it names no runs, or no reason"),
         ("replaced", {}, "it names no run"),
         (REGISTRATION, {"study": "s", "claims": {}, "seeds": [1], "design": "fixed"}, "the design is not an object"),
         (REGISTRATION, {"study": "s", "claims": {"a": {}}, "seeds": [1], "design": {"kind": "fixed"}}, "'right'"),

@@ -40,7 +40,7 @@ POSITIONAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "register": (("../out/new", "claims.toml"),),
     "verify": (("runs",), ("runs.zip",)),
     "bundle": (("runs", "-o", "../out/b.zip"),),
-    "abandon": (("runs", "--reason", "dear"),),
+    "abandon": (("runs", "--reason", "dear"), ("runs", "--reason", "dear", "--finished")),
     "figure": (("--list",), ("absent", "--from", "runs")),
     "report": (("runs", "-o", "../out/r.html"),),
     "export": (("runs", "--to", "csv", "--output", "../out/x.csv"), ("runs", "--to", "json", "--output", "../out/x")),

@@ -27,7 +27,7 @@ RUNS: Mapping[tuple[str, ...], float] = {
     ("export", "runs", "--to", "mlflow", "--output", f"{OUT}/m.db"): 0.02,
     ("bundle", "runs", "-o", f"{OUT}/b.zip"): 1,
     ("figure", "coin-curves", "--from", "runs", "--out", f"{OUT}/f"): 0.05,
-    ("abandon", "runs", "--reason", "too dear", "--study", "coin"): 1,
+    ("abandon", "runs", "--reason", "too dear", "--study", "coin", "--finished"): 1,
     ("run", "coin.py", "--seeds", "1", "2", "3", "--out", "runs", "--engine", "serial", "--quiet"): 2,
     ("register", "runs", "claims.toml"): 1,
 }

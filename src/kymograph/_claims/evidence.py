@@ -107,6 +107,8 @@ class StudyEvidence:
     """Seeds, by arm, that have runs but were not registered; they are not used."""
     abandoned: Sequence[RunSpec] = ()
     """Planned runs that were abandoned."""
+    reinstated: Mapping[str, str] = field(default_factory=dict)
+    """Runs that were abandoned and taken back before they had results, by id, with the reasons in words."""
     changed_records: Sequence[str] = ()
     """What was deleted or edited since it was logged; if there is anything, nothing can be decided."""
     narrowed: str = ""
@@ -332,6 +334,15 @@ def remarks(claim: Claim, evidence: StudyEvidence) -> list[str]:
     """Returns what a reader must know about the runs behind a verdict: which were left out, and which are missing."""
     arms = dict.fromkeys(side.arm for side in claim.every_side)
     sentences = []
+    taken_back = {
+        run.id: evidence.reinstated[run.id]
+        for side in claim.every_side
+        for run in (*evidence.selected(side).runs, *evidence.selected(side).planned)
+        if isinstance(run, StoredRun | RunSpec) and run.id in evidence.reinstated
+    }
+    if taken_back:
+        count = counted(len(taken_back), "planned run was", "planned runs were")
+        sentences.append(f"{count} {next(iter(taken_back.values()))}")
     left_out = sorted({seed for arm in arms for seed in evidence.unjudged.get(arm, ())})
     if left_out:
         sentences.append(f"planned and not among these runs: seed {', '.join(map(str, left_out))}")

@@ -254,6 +254,7 @@ def study_evidence(declaration: Declaration, judged: JudgedRuns, registered: Seq
             if (spec.arm, config) in configurations and (spec.arm, config, spec.seed) not in present:
                 unjudged.setdefault(spec.arm, []).append(spec.seed)
         planned = []
+    seen = {run.id for run in _seen_before_reinstated(finished, history)}
     tuned = tuned_arms(terms, declaration, finished, judged.root, history)
     settings = ArmSettings() if terms is None else terms.settings_given(declaration.defaults)
     varied = {*(key for run in finished for key in run.config), *(key for run in planned for key in run.settings)}
@@ -270,6 +271,7 @@ def study_evidence(declaration: Declaration, judged: JudgedRuns, registered: Seq
         superseded,
         further_seeds,
         abandoned=[run for run in history.planned.values() if run.study == name and run.id in history.abandoned],
+        reinstated={run: str(why) for run, why in history.reinstated.items() if run not in seen},
         changed_records=_changed_records(name, judged, registered),
         narrowed=f"--where {' '.join(narrowed)}" if narrowed else "",
     )
@@ -303,14 +305,28 @@ def _registration_status(
     if departure and not words.startswith((POST_HOC, NOT_LOGGED)):
         words = f"{POST_HOC}: other settings than registered ({departure})"
     lost = [run for side in claim.every_side for run in evidence.abandoned if fits(run, side)]
+    # Abandoning runs, looking and taking them back is a choice made after the results, whichever way it ends.
+    seen = _seen_before_reinstated(runs, history)
+    again = [run for run in runs if run.id in history.replaced]
+    chosen = []
     if lost:
         count = counted(len({run.id for run in lost}), "planned run was", "planned runs were")
-        words = f"{POST_HOC}: {count} abandoned ({history.abandoned[lost[0].id]})"
-    again = [run for run in runs if run.id in history.replaced]
+        chosen.append(f"{count} abandoned ({history.abandoned[lost[0].id]})")
+    if seen:
+        count = counted(len(seen), "planned run was", "planned runs were")
+        chosen.append(f"{count} {history.reinstated[seen[0].id]} when results may have been seen")
     if again:
-        words = f"{POST_HOC}: {counted(len(again), 'run was', 'runs were')} recorded again"
+        chosen.append(f"{counted(len(again), 'run was', 'runs were')} recorded again")
+    if chosen:
+        words = f"{POST_HOC}: {'; '.join(chosen)}"
     # A seed counts once every arm of the claim has it.
     return words + _look(evidence, set.intersection(*({run.seed for run in selected.runs} for selected in selections)))
+
+
+def _seen_before_reinstated(runs: Iterable[StoredRun], history: History) -> list[StoredRun]:
+    """Returns the runs that were abandoned and taken back when their results may have been seen."""
+    back = [run for run in runs if run.id in history.reinstated]
+    return [run for run in back if history.seen_before_reinstated(run.id, run.log_heads)]
 
 
 def _look(evidence: StudyEvidence, seeds: set[int]) -> str:

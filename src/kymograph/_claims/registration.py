@@ -23,7 +23,7 @@ from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory
 from kymograph._runs.declaration import ArmSettings
 from kymograph._runs.directory import Directory
-from kymograph._runs.history import ABANDONED, REPLACED, SWEEP, History, check_content, code_free_key
+from kymograph._runs.history import ABANDONED, REINSTATED, REPLACED, SWEEP, History, check_content, code_free_key
 from kymograph._runs.log import SHORT, Entry, Log
 from kymograph._runs.spec import canonical_json
 from kymograph._runs.stored_run import StoredRun
@@ -161,6 +161,7 @@ def _check_registration(entry: Entry) -> None:
 _CHECKS: Mapping[str, Callable[[Entry], object]] = {
     SWEEP: check_content,
     ABANDONED: check_content,
+    REINSTATED: check_content,
     REPLACED: check_content,
     REGISTRATION: _check_registration,
     CHOICE: choices_of,

@@ -6,7 +6,7 @@ import copy
 import fnmatch
 import functools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from kymograph._runs.declaration import (
     study_directory,
     write_declaration,
 )
-from kymograph._runs.history import ABANDONED, REPLACED, SWEEP, History, declaration_digest
+from kymograph._runs.history import ABANDONED, REINSTATED, REPLACED, SWEEP, History, declaration_digest
 from kymograph._runs.locating import copies_text, find_runs, without_copies
 from kymograph._runs.log import DIRECTORY as LOG
 from kymograph._runs.log import Log
@@ -245,18 +245,25 @@ class Directory:
                    "runs": list(groups.values())}  # fmt: skip
         self.log.append(SWEEP, content)
 
-    def abandon(self, runs: Iterable[RunSpec], reason: str) -> int:
-        """Logs that ``runs`` were abandoned, and why; returns how many were not abandoned before."""
-        if not any(character.isalnum() for character in reason):
-            raise KymographError("say why the runs are abandoned, e.g. --reason 'the machine was needed elsewhere'")
-        ids = [run.id for run in runs if run.id not in self.history.abandoned]
-        if ids:
-            self.log.append(ABANDONED, {"runs": ids, "reason": reason.strip()})
-        return len(ids)
+    def abandon(self, runs: Sequence[str], finished: Sequence[str], reason: str) -> None:
+        """Logs that the runs with these ids were abandoned, and why; ``finished`` are those among them with results."""
+        _check_reason(reason, "abandoned", "the machine was needed elsewhere")
+        if runs:
+            self.log.append(ABANDONED, {"runs": list(runs), "finished": list(finished), "reason": reason.strip()})
+
+    def reinstate(self, runs: Sequence[str], reason: str) -> None:
+        """Logs that the abandoned runs with these ids were taken back, and why."""
+        _check_reason(reason, "taken back", "the machine is free again")
+        self.log.append(REINSTATED, {"runs": list(runs), "reason": reason.strip()})
 
     def replacing(self, spec: RunSpec) -> None:
         """Logs that a finished run is about to be recorded again."""
         self.log.append(REPLACED, {"run": spec.id, "study": spec.study, "arm": spec.arm, "seed": spec.seed})
+
+
+def _check_reason(reason: str, what: str, example: str) -> None:
+    if not any(character.isalnum() for character in reason):
+        raise KymographError(f"say why the runs are {what}, e.g. --reason '{example}'")
 
 
 def damaged_run(directory: Path, error: KymographError) -> Damaged:

@@ -2,8 +2,8 @@
 
 Every sweep is logged before its first run starts, as an entry of kind ``sweep`` that lists its runs. So a planned seed
 that is missing differs from one that was never planned, and counts even after its sweep was shortened. Entries of kind
-``abandoned`` name runs that were given up, and why; entries of kind ``replaced`` name finished runs that were recorded
-again.
+``abandoned`` name runs that were given up, and why; entries of kind ``reinstated`` name abandoned runs that were taken
+back, and why; entries of kind ``replaced`` name finished runs that were recorded again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kymograph._runs.log import Entry, Log
 from kymograph._runs.spec import RunSpec
 from kymograph._streams import MAX_SEED
 
-SWEEP, ABANDONED, REPLACED = "sweep", "abandoned", "replaced"
+SWEEP, ABANDONED, REINSTATED, REPLACED = "sweep", "abandoned", "reinstated", "replaced"
 
 
 class History:
@@ -37,7 +37,10 @@ class History:
         self._planned: dict[str, RunSpec] = {}
         self._sweeps: dict[tuple[str, str, int, str], list[str]] = {}
         self._declared: dict[str, set[str | None]] = {}
+        self._given_up: list[Entry] = []
+        self._taken_back: list[Entry] = []
         self._abandoned: dict[str, str] = {}
+        self._reinstated: dict[str, Reinstatement] = {}
         self._replaced: Counter[str] = Counter()
 
     def _follow(self) -> None:
@@ -51,9 +54,41 @@ class History:
             if entry.kind == SWEEP:
                 self._take_sweep(entry)
             elif entry.kind == ABANDONED:
-                self._abandoned |= {str(run): str(entry.content.get("reason", "")) for run in _abandoned_ids(entry)}
+                self._given_up.append(entry)
+            elif entry.kind == REINSTATED:
+                self._taken_back.append(entry)
             elif entry.kind == REPLACED:
                 self._replaced[str(entry.content.get("run"))] += 1
+
+        if any(entry.kind in (ABANDONED, REINSTATED) for entry in fresh):
+            self._settle_abandoned()
+
+    def _settle_abandoned(self) -> None:
+        """Decides which runs are abandoned, and which were taken back.
+
+        An entry takes back what came before it in the graph of the log. Of two entries that processes wrote at the same
+        time, neither came first, so the run stays abandoned.
+        """
+        self._abandoned, self._reinstated = {}, {}
+        runs_of = {back.hash: set(map(str, _named_runs(back))) for back in self._taken_back}
+        undone: dict[str, list[tuple[Entry, list[Entry]]]] = {}
+        for entry in self._given_up:
+            after = [back for back in self._taken_back if self.log.precedes(entry.hash, back.parents)]
+            for run in map(str, _named_runs(entry)):
+                undoing = [back for back in after if run in runs_of[back.hash]]
+                undone.setdefault(run, []).append((entry, undoing))
+        for run, times in undone.items():
+            standing = [entry for entry, undoing in times if not undoing]
+            if standing:
+                self._abandoned[run] = _reason(standing[-1])
+            else:
+                last, backs = times[-1]
+                self._reinstated[run] = Reinstatement(
+                    _reason(last),
+                    _reason(backs[-1]),
+                    frozenset(back.hash for _, undoing in times for back in undoing),
+                    all(run not in _finished_runs(entry) for entry, _ in times),
+                )
 
     def _take_sweep(self, entry: Entry) -> None:
         study, declared = entry.content.get("study"), entry.content.get("declaration")
@@ -81,9 +116,24 @@ class History:
 
     @property
     def abandoned(self) -> Mapping[str, str]:
-        """The reason why each abandoned run was given up, by run id."""
+        """The reason why each abandoned run was given up, by run id; runs that were reinstated are not among them."""
         self._follow()
         return self._abandoned
+
+    @property
+    def reinstated(self) -> Mapping[str, Reinstatement]:
+        """Every run that was abandoned and taken back, and is not abandoned now, by run id."""
+        self._follow()
+        return self._reinstated
+
+    def seen_before_reinstated(self, run: str, started: Sequence[str] | None) -> bool:
+        """Returns whether the results of a reinstated run may have been seen before it was taken back.
+
+        ``started``: the heads of the log when the run started. Its results cannot have been seen if it had none when it
+        was abandoned, and was started after it was taken back.
+        """
+        found = self.reinstated[run]
+        return not (found.without_results and all(self.log.precedes(name, started or ()) for name in found.entries))
 
     @property
     def replaced(self) -> Mapping[str, int]:
@@ -95,6 +145,21 @@ class History:
         """Returns the digests of a study's logged declarations."""
         self._follow()
         return self._declared.get(study, set())
+
+
+@dataclass(frozen=True)
+class Reinstatement:
+    """Why a run was abandoned and taken back."""
+
+    abandoned_because: str
+    reinstated_because: str
+    entries: frozenset[str]
+    """The hashes of the log entries that took it back."""
+    without_results: bool
+    """Whether the run was not finished whenever it was abandoned."""
+
+    def __str__(self) -> str:
+        return f"abandoned ({self.abandoned_because}) and taken back ({self.reinstated_because})"
 
 
 def code_free_key(spec: RunSpec) -> tuple[str, str, int, str]:
@@ -115,10 +180,12 @@ def check_content(entry: Entry) -> None:
     content = entry.content
     if entry.kind == SWEEP:
         _sweep_runs(content)
-    elif entry.kind == ABANDONED:
-        ids = _abandoned_ids(entry)
+    elif entry.kind in (ABANDONED, REINSTATED):
+        ids, finished = _named_runs(entry), content.get("finished", [])
         if not ids or not all(isinstance(text, str) for text in (*ids, content.get("reason"))):
             raise ValueError("it names no runs, or no reason")
+        if not isinstance(finished, list) or not all(run in ids for run in finished):
+            raise ValueError("it names finished runs that are not among its runs")
     elif entry.kind == REPLACED and not isinstance(content.get("run"), str):
         raise ValueError("it names no run")
 
@@ -144,9 +211,19 @@ def _sweep_runs(content: Mapping[str, Any]) -> list[RunSpec]:
         raise ValueError(str(error)) from None
 
 
-def _abandoned_ids(entry: Entry) -> list[Any]:
+def _named_runs(entry: Entry) -> list[Any]:
     ids = entry.content.get("runs")
     return ids if isinstance(ids, list) else []
+
+
+def _reason(entry: Entry) -> str:
+    return str(entry.content.get("reason", ""))
+
+
+def _finished_runs(entry: Entry) -> list[Any]:
+    """Returns which of its runs had results when they were abandoned; earlier versions did not log it: any may have."""
+    ids = entry.content.get("finished")
+    return ids if isinstance(ids, list) else _named_runs(entry)
 
 
 @dataclass(frozen=True)

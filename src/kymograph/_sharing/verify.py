@@ -31,6 +31,7 @@ from kymograph._io.processes import temporary_directory
 from kymograph._io.writing import plain
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Directory
+from kymograph._runs.divergence import find_divergence
 from kymograph._runs.history import History, current_code, declaration_digest
 from kymograph._runs.log import SHORT
 from kymograph._runs.provenance import hardware, versions
@@ -182,12 +183,14 @@ def _planned_runs(directory: Directory, history: History) -> list[CheckResult]:
     never = f"{counted(len(unplanned), 'run was', 'runs were')} never planned" if unplanned else ""
     abandoned = history.abandoned.keys() & history.planned.keys()
     reasons = list(dict.fromkeys(reason for run, reason in history.abandoned.items() if run in history.planned))
+    taken_back = [why for run, why in history.reinstated.items() if run in history.planned]
     return [
         CheckResult("planned runs", not missing, ended_not),
         CheckResult("unplanned runs", not unplanned, never),
         *_notes(
             (len(absent) - len(missing), "superseded run is", "superseded runs are", "gone; verdicts still count them"),
             (len(abandoned), "planned run was", "planned runs were", f"abandoned ({'; '.join(reasons[:3])})"),
+            (len(taken_back), "planned run was", "planned runs were", "; ".join(sorted(set(map(str, taken_back)))[:3])),
             (len(history.replaced), "run was", "runs were", "recorded again"),
         ),
     ]
@@ -222,7 +225,7 @@ def _designs(directory: Directory, history: History) -> list[CheckResult]:
         first = binding(registered, study, directory.log)
         runs = [run for run in directory.store if run.study == study]
         declared = directory.declarations.get(study, Declaration(study))
-        finished = [run for run in runs if run.status == "finished"]
+        finished = [run for run in runs if run.has_results]
         tuned = tuned_arms(None if first is None else first.terms, declared, finished, directory.root, history)
         results += _tuning(study, tuned)
         if first is None:
@@ -293,6 +296,10 @@ def _compared(run: StoredRun, study: Study[Any] | None) -> CheckResult:
             (result,) = study.train([study.typed(run.spec)], work)
     except KymographError as error:
         return CheckResult(what, False, str(error))
+    again = find_divergence(plain(dict(result.summary)), lambda: result.series)
+    if run.divergence != again and (run.states_divergence or not isinstance(run, ThinRun)):
+        said, found = ("did not diverge" if one is None else str(one) for one in (run.divergence, again))
+        return CheckResult(what, False, f"by its record it {said}, computed again it {found}")
     if isinstance(run, ThinRun):  # the series that were left out are compared by the digest of all of them
         packed = pack_record(run.spec, result, {})[ARRAYS]
         if hashlib.sha256(packed).hexdigest() == run.series_digest and _summary_difference(run, result) == 0:

@@ -149,3 +149,33 @@ def test_other_seeds_are_refused_whether_or_not_there_are_runs(
 def test_every_line_fits_the_terminal(claims: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert call("register", str(tmp_path / "runs"), claims, "--looks", "10", "15", "20") == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_abandoning_and_taking_back_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    runs = str(tmp_path)
+    for seed in range(2):
+        with ky.record("own", arm="a", seed=seed, config={"lr": 0.1}, out=runs) as run:
+            run.log(loss=1.0)
+    with pytest.raises(KeyboardInterrupt), ky.record("own", arm="a", seed=2, config={"lr": 0.1}, out=runs):
+        raise KeyboardInterrupt
+    capsys.readouterr()
+    assert call("abandon", runs, "--reason", "too dear") == 0
+    said = capsys.readouterr().out
+    assert said.startswith("1 planned run abandoned; verdicts on their arms will say so\n2 runs with results kept;")
+    assert call("abandon", runs, "--reason", "too dear", "--seeds", "1") == 1
+    assert (
+        "nothing to abandon: 1 run selected, all with results; to give them up, add --finished"
+        in capsys.readouterr().err
+    )
+    assert call("abandon", runs, "--reason", "bad", "--seeds", "1", "--where", "lr=0.1", "--finished") == 0
+    assert capsys.readouterr().out == "1 planned run abandoned; verdicts on their arms will say so\n"
+    assert call("runs", runs) == 0
+    said = capsys.readouterr().out
+    assert "1 finished, 2 abandoned" in said and "a/s1  abandoned  bad" in said
+    assert call("abandon", runs, "--reason", "no", "--undo", "--finished") == 2
+    assert call("abandon", runs, "--reason", "by mistake", "--undo", "--seeds", "1") == 0
+    assert "1 abandoned run taken back" in capsys.readouterr().out
+    assert call("abandon", runs, "--reason", "by mistake", "--undo", "--seeds", "1") == 1
+    assert "no abandoned run in" in capsys.readouterr().err
+    assert call("runs", runs, "--json") == 0
+    assert [run["status"] for run in json.loads(capsys.readouterr().out)] == ["finished", "finished", "abandoned"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kymograph._cli.arguments import (
     at_least,
@@ -25,6 +24,7 @@ from kymograph._wording import counted, folded, line_width
 
 if TYPE_CHECKING:
     from kymograph._claims.power import PowerTable
+    from kymograph._runs.listing import NamedRun
 
 
 PARTS = {
@@ -323,25 +323,40 @@ def bundle_verb(words: list[str]) -> int:
 
 @dataclass(frozen=True)
 class AbandonOptions:
-    """Give up planned runs; the log keeps them with the reason, and verdicts about their arms mention it."""
+    """Give up planned runs that have no results; the log keeps them with the reason, and verdicts mention it."""
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Directory of the runs."""
     reason: Annotated[str, shown("TEXT")]
-    """Why the runs are given up."""
+    """Why the runs are given up, or taken back."""
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study."""
     arms: Annotated[tuple[str, ...], shown("ARM ...", default="all")] = ()
     """Only these arms, by name or pattern."""
     seeds: Annotated[tuple[str, ...], shown("SEED ...", default="all")] = ()
     """Only these seeds."""
+    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
+    """Only runs with these settings, e.g. --where lr=0.1."""
+    finished: bool = False
+    """Also give up runs that finished or diverged; without it they are kept, whatever was selected."""
+    undo: bool = False
+    """Take abandoned runs back; verdicts say so, and are post hoc if results may have been seen meanwhile."""
 
 
 def abandon_verb(words: list[str]) -> int:
-    """Logs that planned runs are given up; prints how many."""
+    """Logs that planned runs are given up, or taken back; prints how many."""
     options = parse(AbandonOptions, words, "kymograph abandon")
-    count = abandon_runs(options.directory, options.reason, options.study, options.arms, seeds_from(options.seeds))
-    print(f"{count} planned {'run' if count == 1 else 'runs'} abandoned; verdicts on their arms will say so")
+    chosen = (options.study, options.arms, seeds_from(options.seeds), settings_from(options.where))
+    if options.undo:
+        if options.finished:
+            raise UsageError("--undo takes back every abandoned run that is selected; drop --finished")
+        count = reinstate_runs(options.directory, options.reason, *chosen)
+        print(f"{counted(count, 'abandoned run')} taken back; verdicts on their arms will say so")
+        return 0
+    count, kept = abandon_runs(options.directory, options.reason, *chosen, finished=options.finished)
+    print(f"{counted(count, 'planned run')} abandoned; verdicts on their arms will say so")
+    if kept:
+        _say(f"{counted(kept, 'run')} with results kept; to give them up as well, add --finished")
     return 0
 
 
@@ -351,8 +366,14 @@ def abandon_runs(
     study: str | None = None,
     arms: Sequence[str] = (),
     seeds: Sequence[int] = (),
-) -> int:
-    """Logs that planned runs are given up, and why; returns how many.
+    where: Mapping[str, Any] | None = None,
+    *,
+    finished: bool = False,
+) -> tuple[int, int]:
+    """Logs that planned runs are given up, and why; returns how many, and how many were kept for their results.
+
+    Runs that are missing, failed or damaged are given up. Giving up results as well must be asked for, however the runs
+    were selected: a seed is often finished in one arm and missing in another.
 
     Args:
         root: the directory of the runs.
@@ -360,15 +381,51 @@ def abandon_runs(
         study: only runs of this study.
         arms: only these arms, by name or pattern.
         seeds: only these seeds.
+        where: only runs with these settings.
+        finished: whether to give up runs that have results, too.
     """
-    directory = Directory(root)
-    chosen = [
-        run
-        for run in directory.planned
-        if (study is None or run.study == study)
-        and (not arms or any(fnmatch.fnmatchcase(run.arm, pattern) for pattern in arms))
-        and (not seeds or run.seed in seeds)
-    ]
-    if not chosen:
-        raise KymographError(f"no planned run in {root} matches this study, these arms and these seeds")
-    return directory.abandon(chosen, reason)
+    directory = Directory(root).checked()
+    planned = _planned(directory, study, arms, seeds, where)
+    if not planned:
+        raise KymographError(f"no planned run in {root} matches this study, these arms, seeds and settings")
+    here = [run for run in planned if run.status != "abandoned"]
+    ended = [run.id for run in here if run.stored is not None and run.stored.has_results]
+    ids = [run.id for run in here if finished or run.id not in ended]
+    if here and not ids:
+        raise KymographError(
+            f"nothing to abandon: {counted(len(ended), 'run')} selected, all with results; to give them up, add "
+            "--finished"
+        )
+    directory.abandon(ids, ended if finished else [], reason)
+    return len(ids), 0 if finished else len(ended)
+
+
+def reinstate_runs(
+    root: str | Path,
+    reason: str,
+    study: str | None = None,
+    arms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    where: Mapping[str, Any] | None = None,
+) -> int:
+    """Logs that abandoned runs are taken back, and why; returns how many. The arguments are those of `abandon_runs`."""
+    directory = Directory(root).checked()
+    ids = [run.id for run in _planned(directory, study, arms, seeds, where) if run.status == "abandoned"]
+    if not ids:
+        raise KymographError(f"no abandoned run in {root} matches this study, these arms, seeds and settings")
+    directory.reinstate(ids, reason)
+    return len(ids)
+
+
+def _planned(
+    directory: Directory,
+    study: str | None,
+    arms: Sequence[str],
+    seeds: Sequence[int],
+    where: Mapping[str, Any] | None,
+) -> list[NamedRun]:
+    """Returns the planned runs of the current code, and the abandoned ones, that match a selection."""
+    from kymograph._runs.listing import choose_runs, named_runs
+
+    every = [run for run in named_runs(directory) if run.id in directory.history.planned]
+    return choose_runs(every, study=study, arms=arms, seeds=seeds, where=where) if every else []
