@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kymograph._sweep.code_identity import code_text, dotted_name, source_files, source_hash
+from kymograph._sweep.code_identity import (
+    cells_hash,
+    code_text,
+    dotted_name,
+    needed_cells,
+    source_files,
+    source_hash,
+)
 
 
 def write(root: Path, **files: str) -> None:
@@ -119,3 +126,62 @@ def test_comments_and_empty_lines_are_not_code_and_texts_are(other: str, same: b
 
 def test_what_is_no_python_is_hashed_as_it_is() -> None:
     assert code_text(b"x = (\n  # open\n") == b"x = (\n  # open\n"
+
+
+IMPORTS = "import torch\nimport kymograph as ky"
+BUILT = "rate = 0.1\ndef make(width):\n    return torch.nn.Linear(width, scale)"
+CELL = """
+model = make(3)
+optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+with ky.record("a", arm="b", seed=1) as run:
+    for step in run.steps(100):
+        loss = model(torch.ones(3)).sum()
+    print(loss, [one for one in range(3)])
+"""
+
+
+@pytest.mark.parametrize(
+    "between",
+    [[], ["print(rate)"], ["loss", "rate"], ["width = 8"], ["model.eval()"], ["print(torch.mean(loss))"], ["1 +"]],
+)
+def test_a_notebook_whose_cell_is_executed_again_has_the_same_hash(between: list[str]) -> None:
+    first = [IMPORTS, "scale = 2", BUILT, CELL]
+    assert cells_hash([*first, *between, CELL]) == cells_hash(first)
+    assert cells_hash([IMPORTS, *between, "scale = 2  # two", BUILT, CELL]) == cells_hash(first), "in a new kernel"
+    edited = [IMPORTS, "scale = 2", BUILT, CELL.replace("sum", "mean"), *between, CELL]
+    assert cells_hash([*edited, CELL]) == cells_hash(edited)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "rate = 0.2",
+        "rate *= 2",
+        "scale = 3",
+        "if True:\n    rate = 0.2",
+        "for rate in (1, 2): pass",
+        "def make(width): ...",
+        "from torch.nn import Linear as make",
+        "torch.manual_seed(4)",
+        "torch.backends.x = 3",
+        "pretrain(make)",
+        "from numpy import *",
+        "def change():\n    global rate\n    rate = 2",
+        "get_ipython().run_cell_magic('time', '', 'rate = 0.2')",
+    ],
+)
+def test_a_notebook_in_which_something_that_a_cell_uses_has_changed_has_another_hash(between: str) -> None:
+    first = [IMPORTS, "scale = 2", BUILT, CELL]
+    assert cells_hash([*first, between, CELL]) != cells_hash(first)
+
+
+def test_a_cell_below_a_magic_is_a_cell_and_an_edited_local_module_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_helper.py").write_text("x = 1")
+    timed = "get_ipython().run_cell_magic('time', '', 'print(rate)')"
+    assert needed_cells(["rate = 1", timed]) == ["rate = 1", timed]
+    before = cells_hash(["import my_helper", "print(my_helper.x)"])
+    (tmp_path / "my_helper.py").write_text("x = 2")
+    assert cells_hash(["import my_helper", "print(my_helper.x)"]) != before

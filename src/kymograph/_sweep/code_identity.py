@@ -3,18 +3,21 @@
 The hash covers a file and the local modules that it imports. It is part of every run's identity, so that an edit makes
 new runs and never relabels old ones. Imports are found in the source text, without running it: a module that is
 imported by a computed name is not included, and neither are data files. The hash is the same whether the code is given
-by file or by module.
+by file or by module. The code of a notebook is what its running cell depends on, among the cells that were executed.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
 import hashlib
 import importlib
 import io
+import sys
 import sysconfig
 import tokenize
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -114,14 +117,206 @@ def code_text(source: bytes) -> bytes:
     return "".join(line for number, line in enumerate(kept, start=1) if number in inside or line.strip()).encode()
 
 
+def cells_hash(cells: Sequence[str]) -> str:
+    """Returns the hash of a notebook's last executed cell, the cells it depends on, and the local modules they import.
+
+    ``cells``: the source of every executed cell, in the order of execution.
+    """
+    needed = needed_cells(cells)
+    files: dict[str, Path] = {}
+    directories = [*dict.fromkeys((str(Path.cwd()), *filter(None, sys.path)))]
+    for name in dict.fromkeys(name for cell in needed for name in _imports_of(_tree(cell), "")):
+        if name not in files and (local := _local(name, directories, ())) is not None:
+            files |= source_files(local, name)
+    total = hashlib.sha256(source_hash(files).encode())
+    for cell in sorted({code_text(cell.encode("utf-8", "replace")) for cell in needed}):
+        total.update(b"\0" + cell)
+    return total.hexdigest()[:16]
+
+
+def needed_cells(cells: Sequence[str]) -> list[str]:
+    """Returns the last of the executed cells and the earlier ones on which it depends, directly or indirectly.
+
+    A cell depends on the last one before it that assigned a name which it uses, and on all those since that may have
+    changed what has that name: by assigning to a part of it, calling a method of it, or passing it to a function that
+    is not built in. Calling a function of an imported module counts if its result is not used, as in
+    ``torch.manual_seed(seed)``. A cell that only shows something is not needed.
+
+    >>> needed_cells(["rate = 0.1", "width = 8", "rate = 0.2", "print(rate)", "train(rate)"])
+    ['rate = 0.2', 'train(rate)']
+    """
+    modules = {name for cell in cells for name in _names(cell).imported}
+    last, called = _names(cells[-1]), set[str]()
+    while True:  # a function looks its names up when it is called, which may be long after it was defined
+        needed, wanted = [cells[-1]], (called - last.bound) | last.used
+        for cell in reversed(cells[:-1]):
+            names = _names(cell)
+            if names.star or wanted & (names.bound | names.changed | (names.touched - modules)):
+                needed.insert(0, cell)
+                wanted = (wanted - names.bound) | names.used
+        uses = {name for cell in needed for name in _names(cell).inner}
+        if uses <= called:
+            return needed
+        called |= uses
+
+
+class _Names(ast.NodeVisitor):
+    """The names that a cell uses before it binds them, those it binds, and those whose objects it may change."""
+
+    def __init__(self) -> None:
+        self.used: set[str] = set()
+        self.bound: set[str] = set()
+        self.touched: set[str] = set()
+        self.changed: set[str] = set()
+        """Names of which a part is assigned, or a method is called without using its result."""
+        self.imported: set[str] = set()
+        self.inner: set[str] = set()
+        """Names that functions use when they are called, by when the whole cell has been executed."""
+        self.star = False
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.bound.add(node.id)
+        elif node.id not in self.bound:
+            self.used.add(node.id)
+
+    def _visit_value_first(self, node: ast.Assign | ast.AnnAssign | ast.NamedExpr) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            self.visit(target)
+
+    visit_Assign = visit_AnnAssign = visit_NamedExpr = _visit_value_first
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name) and node.target.id not in self.bound:
+            self.used.add(node.target.id)
+        self.visit(node.target)
+
+    def _visit_part(self, node: ast.Attribute | ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.changed |= _root(node)
+        self.generic_visit(node)
+
+    visit_Attribute = visit_Subscript = _visit_part
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.changed |= _root(node.value.func) if isinstance(node.value.func, ast.Attribute) else set()
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Attribute):
+            self.touched |= _root(node.func)
+        if not (isinstance(node.func, ast.Name) and (hasattr(builtins, node.func.id) or node.func.id == "display")):
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                self.touched |= _root(argument.value if isinstance(argument, ast.Starred) else argument)
+        self.generic_visit(node)
+
+    def visit_For(self, node: ast.For | ast.AsyncFor) -> None:
+        for part in (node.iter, node.target, *node.body, *node.orelse):
+            self.visit(part)
+
+    visit_AsyncFor = visit_For
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        before, ends = set(self.bound), []
+        for branch in (node.body, node.orelse):
+            self.bound = set(before)
+            for statement in branch:
+                self.visit(statement)
+            ends.append(self.bound)
+        self.touched |= ends[0] ^ ends[1]  # what only one branch binds may still be what it was
+        self.bound = ends[0] & ends[1]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        outside = (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults, node.returns)
+        annotations = [argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg)]
+        for part in filter(None, (*outside, *annotations)):
+            self.visit(part)
+        self._visit_scope(node, node.body)
+        self.bound.add(node.name)
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in (*node.decorator_list, *node.bases, *node.keywords):
+            self.visit(part)
+        self._visit_scope(node, node.body)
+        self.bound.add(node.name)
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        self._visit_scope(node, [node.body])
+
+    def _visit_comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> None:
+        self._visit_scope(node, [*ast.iter_child_nodes(node)], at_once=True)
+
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_comprehension
+
+    def _visit_scope(self, scope: ast.AST, parts: Iterable[ast.AST], at_once: bool = False) -> None:
+        """Takes the names that a scope of its own uses from outside."""
+        names = [one for part in parts for one in ast.walk(part) if isinstance(one, ast.Name)]
+        shared = {name for one in ast.walk(scope) if isinstance(one, ast.Global) for name in one.names}
+        local = {one.id for one in names if not isinstance(one.ctx, ast.Load)} - shared
+        local |= {one.arg for one in ast.walk(scope) if isinstance(one, ast.arg)}
+        outer = {one.id for one in names} - local
+        self.touched |= shared
+        if at_once:
+            self.used |= outer - self.bound
+        else:
+            self.inner |= outer
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for alias in node.names:
+            self.star |= alias.name == "*"
+            self.imported.add(alias.asname or alias.name.split(".")[0])
+        self.bound |= self.imported
+
+    visit_ImportFrom = visit_Import
+
+
+def _root(node: ast.AST) -> set[str]:
+    """Returns the name to which an expression such as ``a.b[0].c`` belongs; empty if it has none."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+@functools.lru_cache(maxsize=1024)
+def _names(cell: str) -> _Names:
+    names = _Names()
+    names.visit(_tree(cell))
+    names.used |= names.inner - names.bound
+    return names
+
+
+def _tree(source: str | bytes) -> ast.Module:
+    """Returns the syntax tree of Python code; an empty one if it has none, since running the code raises the error.
+
+    The code below a notebook's cell magic, e.g. ``%%time``, is that of its cell.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+    for statement in tree.body:
+        match statement:
+            case ast.Expr(ast.Call(ast.Attribute(attr="run_cell_magic"), [_, _, ast.Constant(str() as inner)])):
+                return _tree(inner)
+    return tree
+
+
 def _imports(path: Path, module: str) -> Iterator[str]:
     """Yields the dotted names that a file may import, its packages' own ``__init__`` included."""
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     yield from _parents(package)
-    try:
-        tree = ast.parse(read_bytes(path, MAX_SOURCE))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # importing it will raise the error
+    yield from _imports_of(_tree(read_bytes(path, MAX_SOURCE)), package)
+
+
+def _imports_of(tree: ast.Module, package: str) -> Iterator[str]:
+    """Yields the dotted names that code in a package may import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
