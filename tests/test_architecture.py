@@ -262,7 +262,7 @@ OUR_OWN = {
     "_pictures/report/assets.py": {"read_text"},  # the package's own templates
     "_runs/log.py": {"open"},  # this process's own segment, to append to
     "_runs/provenance.py": {"read_bytes", "read_text"},  # our own source; /proc/cpuinfo, whose size is 0
-    "_runs/resume.py": {"load", "loads"},  # tensors whose header was checked; a text that was made in the same line
+    "_runs/resume.py": {"load"},  # tensors whose header was checked
     "_sharing/bundle.py": {"open"},  # members of an archive that was checked
     "_sweep/engines/dask.py": {"loads"},  # orders and answers that Dask carries
     "_sweep/engines/local.py": {"loads"},  # the answers of workers that this process started, by pipe

@@ -26,7 +26,7 @@ def test_a_state_is_read_by_its_own_run_only(tmp_path: Path) -> None:
     write_resume_state(path, {"step": 3, "weights": torch.arange(4.0)}, FACTS)
     state, why = read_resume_state(path, FACTS)
     assert state is not None and state["step"] == 3 and torch.equal(state["weights"], torch.arange(4.0)) and not why
-    assert read_resume_state(path, {"run": "other"}) == (None, "its state on disk belongs to other code or another run")
+    assert read_resume_state(path, {"run": "other"}) == (None, "it differs from its earlier start in run")
 
 
 @pytest.mark.parametrize("offset", [0, 20, 60, -70, -10])

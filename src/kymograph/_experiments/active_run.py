@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import sys
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+import numpy as np
 import torch
 
 from kymograph import _streams as streams
 from kymograph._errors import KymographError
 from kymograph._experiments.global_generators import global_state, restore_global_state, seeded
 from kymograph._experiments.logged_series import LoggedSeries
+from kymograph._io.writing import make_directory
 from kymograph._rounding import number_text
+from kymograph._runs.provenance import accelerator
 from kymograph._runs.record import RunSeries
-from kymograph._runs.resume import FILE, read_resume_state, write_resume_state
+from kymograph._runs.resume import FILE, differences, read_resume_state, write_resume_state
 from kymograph._sweep.progress import Follower
 
 if TYPE_CHECKING:
@@ -32,6 +38,13 @@ SAVING_SHARE = 0.02
 """The largest share of the time that saving may take."""
 TICK_EVERY = 0.2
 """The least number of seconds between two progress reports."""
+MOST_ITEMS = 64
+"""The most items of a list that are compared one by one; a longer one is data, like a tensor."""
+_seen: weakref.WeakKeyDictionary[Any, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
+"""How each resumable object was constructed, by the run that it was first registered with and its name there."""
+_trained: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
+"""The runs that have trained a resumable object in this process."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 class Resumable(Protocol):
@@ -80,17 +93,23 @@ class ActiveRun:
         directory: Path | None,
         identity: Mapping[str, Any],
     ) -> None:
-        """Prepares a run; a resume state in ``directory`` is used only if it has this ``identity``."""
+        """Prepares a run; a resume state in ``directory`` is used only if it has this ``identity``, and more.
+
+        See `_whole_identity` for what the rest of it is.
+        """
         self.arm, self.seed, self.config = arm, seed, dict(config)
         self.device = torch.device(device)
         self.step = 0
-        self._follower, self._identity = follower, identity
+        self._follower, self._identity = follower, dict(identity)
         self._path = None if directory is None else directory / FILE
         self._logged = LoggedSeries()
         self._resumable: dict[str, Resumable] = {}
+        self._constructed: dict[str, dict[str, Any]] = {}
         self._probes: list[Probe] = []
         self._state: dict[str, Any] | None = None
         self._first = 0
+        self._begun = self._training = self._resumed = False
+        self._notes_before = 0
         self._every: int | None = None
         self._looping = False
         self._logged_without_loop = 0
@@ -101,14 +120,6 @@ class ActiveRun:
         self._save_after = FIRST_SAVE
         self._ticks, self._ticked_at = 0, time.monotonic()
         self._speaks = False
-        if self._path is not None:
-            self._state, why = read_resume_state(self._path, identity)
-            if self._state is not None and type(self._state.get("step")) is not int:
-                self._state, why = None, "its state on disk has no step number"
-            if why:
-                self.notes.append(f"the run started over, because {why}")
-            if self._state is not None:
-                self._first = self._state["step"]
 
     def seeded(self, *names: str) -> contextlib.AbstractContextManager[None]:
         """Seeds the global generators of torch, numpy and Python for a ``with`` block, from the run's seed and a name.
@@ -153,6 +164,9 @@ class ActiveRun:
     def resumable(self, *, every: int | None = None, **objects: Resumable) -> None:
         """Registers objects whose state is saved during training and restored when a killed run resumes.
 
+        They are compared with those of the earlier start as they are when the loop begins, before anything is restored:
+        if they were constructed differently, e.g. with another learning rate, the run starts over and says so.
+
         Args:
             every: steps between two saves; default: as often as possible within 2 % of the time.
             **objects: any objects with ``state_dict`` and ``load_state_dict``.
@@ -171,23 +185,31 @@ class ActiveRun:
         """Yields the steps 0, 1, ... up to a number, or the items of an iterable, and counts them.
 
         A killed run resumes after its last saved step and skips the items before it. So an iterable must yield the same
-        items again, which it does if its random numbers come from the run.
+        items again, which it does if its random numbers come from the run. If anything that the numbers depend on has
+        changed since, the run starts over. Either is printed and noted in the record.
         """
         if self._looping:
             raise KymographError("run.steps cannot be nested; count the outer loop, or the inner one")
         start, self._looping = self.step, True
-        if not self._resumable:
-            self._first = 0  # nothing can be resumed
+        for name, item in self._resumable.items():
+            if name not in self._constructed:
+                self._constructed[name] = self._first_seen(name, item)
+        if not self._begun:
+            self._begun = True
+            self._find_state()
         try:
             for index, item in enumerate(range(over) if isinstance(over, int) else over, start=start):
                 if index < self._first:
                     self._tick(1)
                     self.step = index + 1
+                    if self._state is not None and self.step == self._first:
+                        self._restore(self._state)  # where it was saved: before the next item is drawn
+                        self._state, self._resumed = None, True
+                        self._announce(f"resumed at step {self.step} of an earlier start")
+                        self._follower.say(f"resumed at step {self.step}")
                     continue
-                if self._state is not None and self._resumable:
-                    self._restore(self._state)
-                    self._follower.say(f"resumed at step {index}")
-                self._state = None
+                if not self._training:
+                    self._note_training()
                 self.step = index
                 for probe in self._probes:
                     probe.begin(index)
@@ -208,6 +230,11 @@ class ActiveRun:
 
     def end(self) -> dict[str, RunSeries]:
         """Returns everything that was logged and measured, and detaches the probes."""
+        if self._state is not None:
+            raise KymographError(
+                f"the run ended after {self.step} steps, and its earlier start had reached step {self._first}; delete "
+                f"{self._path} to start over"
+            )
         series = self._logged.series()
         for probe in self._probes:
             probe.detach()
@@ -230,6 +257,66 @@ class ActiveRun:
                 self._follower.say(", ".join(f"{name} {number_text(value)}" for name, value in latest.items()))
             self._ticks, self._ticked_at = 0, now
 
+    def _find_state(self) -> None:
+        """Reads the state of an earlier start; one that cannot be used is announced, and the run starts over."""
+        self._notes_before = len(self.notes)
+        if self._path is None:
+            return
+        self._identity |= self._whole_identity()
+        self._state, why = read_resume_state(self._path, self._identity)
+        if self._state is not None and not (type(step := self._state.get("step")) is int and step > 0):
+            self._state, why = None, "its state on disk has no step number"
+        if self._state is not None and not self._resumable:
+            self._state, why = None, "nothing was registered with run.resumable before its first loop"
+        if self._state is not None:
+            self._first = self._state["step"]
+        elif why:
+            self._announce(f"the run started over, because {why}")
+
+    def _whole_identity(self) -> dict[str, Any]:
+        """Returns what the numbers of the loop depend on, as far as a run can see it, by name, when its loop begins.
+
+        That is how torch computes, how the resumable objects were constructed, and what is measured.
+        """
+        settings = {name: value for name, value in accelerator(str(self.device)).items() if name != "name"}
+        return {
+            "threads": torch.get_num_threads(),
+            "device": self.device.type,
+            **{f"{name} of the device": _plain(value) for name, value in settings.items()},
+            **{name: value for part in self._constructed.values() for name, value in part.items()},
+            **{f"quantities of probe {number}": ", ".join(one.names) for number, one in enumerate(self._probes, 1)},
+        }
+
+    def _first_seen(self, name: str, item: Resumable) -> dict[str, Any]:
+        """Returns how an object was constructed.
+
+        One that an earlier start of this run has trained in this process, as in a notebook whose loop is executed again
+        after an interruption, is no longer as it was constructed: what was seen at that start counts.
+        """
+        try:
+            known = _seen.setdefault(item, {})
+        except TypeError:  # it cannot be referenced weakly
+            known = {}
+        return known.setdefault((self._identity.get("run"), name), constructed(name, item))
+
+    def _note_training(self) -> None:
+        """Notes that this run trains its objects; raises if it does so from the start, and has trained them before."""
+        self._training, run = True, self._identity.get("run")
+        for name, item in self._resumable.items() if run is not None else ():
+            with contextlib.suppress(TypeError):
+                runs = _trained.setdefault(item, set())
+                if run in runs and not self._resumed:
+                    raise KymographError(
+                        f"the run starts from its first step, but an earlier start in this process has trained {name}; "
+                        f"construct {name} again, and start the run again"
+                    )
+                runs.add(run)
+
+    def _announce(self, note: str) -> None:
+        """Prints a note and stores it with the run."""
+        self.notes.append(note)
+        print(f"note: {self.arm}, seed {self.seed}: {note}", file=sys.stderr)
+
     def _save_if_due(self) -> None:
         if self._path is None or not self._resumable:
             return
@@ -237,24 +324,35 @@ class ActiveRun:
         due = self.step % self._every == 0 if self._every else now - self._saved_at >= self._save_after
         if not due:
             return
-        state = {
-            "step": self.step,
-            "objects": {name: item.state_dict() for name, item in self._resumable.items()},
-            "logged": self._logged.state(),
-            "probes": [probe.state() for probe in self._probes],
-            "random": global_state(),
-        }
-        write_resume_state(self._path, state, self._identity)
+        self._save(self._path)
         self._saved_at = time.monotonic()
         self._save_after = max(FIRST_SAVE, (self._saved_at - now) / SAVING_SHARE)
 
+    def _save(self, path: Path) -> None:
+        """Saves everything from which the run can go on after this step."""
+        state = {
+            "step": self.step,
+            "objects": {name: item.state_dict() for name, item in self._resumable.items()},
+            "constructed": self._constructed,
+            "logged": self._logged.state(),
+            "probes": [probe.state() for probe in self._probes],
+            "summary": dict(self.summary),
+            "notes": self.notes[self._notes_before :],
+            "random": global_state(),
+        }
+        make_directory(path.parent)  # another sweep that computed the same run may have ended, and cleaned up
+        write_resume_state(path, state, self._identity)
+
     def _restore(self, state: Mapping[str, Any]) -> None:
-        """Restores the saved state, right before the first step after it."""
+        """Restores the saved state, right after the last step before it."""
         start_over = f"delete {self._path} to start over"
         try:
-            missing = sorted(set(self._resumable) ^ set(state["objects"]))
-            if missing:
-                raise KymographError(f"{missing[0]} is resumable only in the code or only on disk; {start_over}")
+            for name in {**self._constructed, **state["constructed"]}:  # some may have been registered after a loop
+                there, here = state["constructed"].get(name), self._constructed.get(name)
+                if there is None or here is None:
+                    raise KymographError(f"{name} is resumable only in the code or only on disk; {start_over}")
+                if different := differences(there, here):
+                    raise KymographError(f"the run differs from its earlier start in {different}; {start_over}")
             for name, item in self._resumable.items():
                 item.load_state_dict(state["objects"][name])
             self._logged.load_state(state["logged"])
@@ -262,6 +360,71 @@ class ActiveRun:
                 raise KymographError(f"the watched networks are not those on disk; {start_over}")
             for probe, saved in zip(self._probes, state["probes"], strict=True):
                 probe.load_state(saved)
+            self.summary.update(state["summary"])
+            self.notes += [note for note in state["notes"] if note not in self.notes]
             restore_global_state(state["random"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise KymographError(f"the state on disk does not fit the resumable objects; {start_over}") from error
+
+
+def constructed(name: str, item: Resumable) -> dict[str, Any]:
+    """Returns by name what a resumable object was constructed with, as far as the object itself tells.
+
+    That is its type, the numbers and texts of its state, and the shapes of its tensors; of a module also its layers and
+    which of its parameters are frozen; of an optimizer also tensors that are hyperparameters. Initial weights do not
+    count: a loop that draws them without a seed may resume.
+
+    >>> constructed("optimizer", torch.optim.SGD([torch.zeros(3)], lr=0.1))["lr of optimizer"]
+    0.1
+    """
+    found: dict[str, Any] = {f"type of {name}": f"{type(item).__module__}.{type(item).__qualname__}"}
+    if isinstance(item, torch.optim.Optimizer):
+        for number, group in enumerate(item.param_groups, start=1):
+            whose = name if len(item.param_groups) == 1 else f"group {number} of {name}"
+            sizes = [one.numel() for one in group["params"]]
+            found[f"parameters of {whose}"] = f"{sum(sizes)} in {len(sizes)} tensors"
+            for key, value in group.items():
+                if key != "params":
+                    found |= _leaves(value, f"{key}{{}} of {whose}", hyperparameters=True)
+        return found
+    if isinstance(item, torch.nn.Module):
+        for path, layer in item.named_modules():
+            text = ""
+            with contextlib.suppress(Exception):  # a user's own method, which is not worth an error
+                text = _ADDRESS.sub("", layer.extra_repr())
+            found[f"{path or 'network'} of {name}"] = f"{type(layer).__name__}({text})"
+        for path, parameter in item.named_parameters():
+            found[f"requires_grad of {path} of {name}"] = parameter.requires_grad
+    return found | _leaves(item.state_dict(), f"{{}} of {name}")
+
+
+def _leaves(value: Any, pattern: str, hyperparameters: bool = False, path: str = "") -> dict[str, Any]:
+    """Returns the scalars in a nested state by name; ``hyperparameters``: tensors count with their values."""
+    items: Iterable[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple) and len(value) <= MOST_ITEMS:
+        items = enumerate(value)
+    else:
+        leaf = value.tolist() if hyperparameters and isinstance(value, torch.Tensor) else value
+        if isinstance(leaf, list):
+            return _leaves(leaf, pattern, path=path)
+        return {pattern.format(path): _plain(leaf)}
+    found: dict[str, Any] = {}
+    for key, item in items:
+        inner = f"{path}[{key}]" if path or not isinstance(value, Mapping) else str(key)
+        found |= _leaves(item, pattern, hyperparameters, inner)
+    return found
+
+
+def _plain(value: Any) -> str | int | float | bool | None:
+    """Returns a scalar in JSON's types, the type and shape of a tensor, array or list, and the type of all else."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if value - value == 0 else repr(value)
+    if isinstance(value, str | int | bool | None):
+        return value
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
+    return f"{type(value).__name__} of {len(value)}" if isinstance(value, list | tuple) else type(value).__name__

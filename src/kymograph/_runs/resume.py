@@ -1,7 +1,8 @@
-"""The resume state of an unfinished run: written atomically, without pickling, and used only by the same run and code.
+"""The resume state of an unfinished run: written atomically, without pickling, and used only where nothing has changed.
 
-A file ends with the SHA-256 of everything before it. A file that is damaged, or was written for another run or by other
-code, is ignored: the run starts over, which costs time but changes no number.
+A file ends with the SHA-256 of everything before it. With the state it holds its identity: by name, everything that the
+numbers to come depend on. A file that is damaged, or whose identity differs, is ignored: the run starts over, which
+costs time but changes no number, and says what differs.
 """
 
 from __future__ import annotations
@@ -21,18 +22,22 @@ from kymograph._errors import KymographError
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph._io.tensors import tensor_header
 from kymograph._io.writing import write_atomically
-from kymograph._runs.provenance import code_hash
+from kymograph._runs.provenance import code_hash, versions
 
 FILE = "state.safetensors"
-SCHEMA = 2
+SCHEMA = 3
+MOST_NAMED = 4
+"""How many differences between two identities are named one by one."""
 _DIGEST = 64
+_HASHES = ("run", "program", "command line", "code of kymograph")
+"""What an identity holds as a hash, whose values say nothing to a reader."""
 _SCALARS = (str, int, float, bool, type(None))
 
 
 def write_resume_state(path: Path, state: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
-    """Writes a nested state with the identity of its run, replacing any earlier state."""
+    """Writes a nested state with its identity, replacing any earlier state; identities are scalars by name."""
     tensors, shape = flatten(dict(state))
-    described = {"schema": SCHEMA, "facts": _with_code(identity), "shape": shape}
+    described = {"schema": SCHEMA, "identity": _with_versions(identity), "shape": shape}
     content = save(tensors, metadata={"kymograph": json.dumps(described, sort_keys=True, allow_nan=False)})
     write_atomically(path, content + hashlib.sha256(content).hexdigest().encode())
 
@@ -48,17 +53,41 @@ def read_resume_state(path: Path, identity: Mapping[str, Any]) -> tuple[dict[str
             return None, "its state on disk is damaged"
         described = tensor_header(content).metadata
         if described["schema"] != SCHEMA:
-            return None, "its state on disk has another format version"
-        if described["facts"] != json.loads(json.dumps(_with_code(identity))):
-            return None, "its state on disk belongs to other code or another run"
+            return None, "its state on disk was written by another version of kymograph"
+        if different := differences(described["identity"], _with_versions(identity)):
+            return None, f"it differs from its earlier start in {different}"
         return unflatten(described["shape"], load(content)), ""
-    except (KeyError, ValueError, TypeError, IndexError, RecursionError, KymographError):
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, RecursionError, KymographError):
         return None, "its state on disk cannot be read"
 
 
-def _with_code(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the identity with the hash of this package's code: other code might continue with other numbers."""
-    return {**identity, "package": code_hash()}
+def differences(earlier: Mapping[str, Any], present: Mapping[str, Any]) -> str:
+    """Returns the names under which two identities differ, with both values; empty if they are the same.
+
+    >>> differences({"program": "ab", "lr of optimizer": 0.1}, {"program": "cd", "lr of optimizer": 0.2})
+    'program and lr of optimizer (0.1, now 0.2)'
+    """
+    changed = []
+    for name in dict.fromkeys((*present, *earlier)):
+        before, now = (_text(identity[name]) if name in identity else "absent" for identity in (earlier, present))
+        if name not in earlier or name not in present or earlier[name] != present[name]:
+            changed.append(name if name in _HASHES else f"{name} ({before}, now {now})")
+    if len(changed) > MOST_NAMED:
+        changed[MOST_NAMED - 1 :] = [f"{len(changed) - MOST_NAMED + 1} others"]
+    return " and ".join(filter(None, (", ".join(changed[:-1]), *changed[-1:])))
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _with_versions(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the identity with the versions of what computes: others might continue with other numbers."""
+    return {
+        **identity,
+        **{f"version of {name}": version for name, version in versions().items()},
+        "code of kymograph": code_hash(),
+    }
 
 
 def flatten(state: Any) -> tuple[dict[str, Tensor], Any]:
