@@ -12,10 +12,17 @@ separate executions of a program.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
+import hashlib
+import json
+import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sized
+import weakref
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -26,16 +33,17 @@ from kymograph._errors import KymographError
 from kymograph._experiments.active_run import ActiveRun
 from kymograph._experiments.function_study import summary_of
 from kymograph._io.files import real_path
-from kymograph._io.writing import make_directory, one_at_a_time
+from kymograph._io.processes import Process
+from kymograph._io.writing import living_owner, make_directory, one_at_a_time
 from kymograph._runs.declaration import Arm, Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
-from kymograph._runs.record import RunResult, is_finished, pack_record, store_record
+from kymograph._runs.record import RunResult, is_finished, pack_record, read_config, read_status, store_record
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.tuned import SUFFIX, tuned_study
 from kymograph._streams import MAX_SEED
 from kymograph._studies.loading import STUDIES
-from kymograph._sweep.code_identity import source_files, source_hash
+from kymograph._sweep.code_identity import cells_hash, source_files, source_hash
 from kymograph._sweep.code_loading import stop_while_loading
 from kymograph._sweep.compute import choose_device, import_torch, record_failure
 from kymograph._sweep.heartbeat import PARTIAL, Heartbeat
@@ -44,6 +52,8 @@ from kymograph._sweep.progress import Follower
 
 _SCALARS = (str, int, float, bool, type(None))
 _NOTED: set[tuple[Path, str]] = set()  # the experiments about whose seeds a note was printed by this process
+_NOTED_CODE: set[tuple[Path, str]] = set()  # the same, for notes about runs of other code
+_WAIT = 0.5  # seconds between two looks at the lock of a process that cannot be queried
 
 
 def record(
@@ -60,6 +70,8 @@ def record(
 ) -> RecordedRun | ExistingRun:
     """Starts recording a run of your own training loop; use it in a ``with`` block, or call `finish` at the end.
 
+    A run can be recorded by one process at a time, and once at a time in it.
+
     Args:
         study: the name of the experiment; its runs are stored in ``OUT/STUDY``.
         arm: the condition.
@@ -68,6 +80,7 @@ def record(
         out: the directory that holds the runs.
         if_exists: what to do if the run is already recorded: raise an ``error``; ``skip`` it, which keeps the record,
             sets `exists` and makes ``run.steps`` empty; or ``replace`` it, which is logged and shown with verdicts.
+            If other code than the present program recorded a skipped run, a note says so, once per process.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``: ``run.device``.
         question: what the experiment asks.
         headlines: the summary numbers to show in tables, with their labels.
@@ -87,21 +100,126 @@ def record(
     settings = flat_settings(config or {})
     declared = directory.declaration(study)
     spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
-    if is_finished(root, spec):
-        if if_exists == "skip":
-            return ExistingRun(spec, choose_device(device))
-        if if_exists == "error":
-            raise KymographError(
-                f"{study}, {arm}, seed {seed} is already recorded in {root}; skip it with if_exists='skip', or "
-                "record it again with if_exists='replace'"
-            )
-        directory.replacing(spec)
+    code = _running_code()
+    chosen = choose_device(device)
+    if is_finished(root, spec) and not _to_be_replaced(root, spec, if_exists, code):
+        return ExistingRun(spec, chosen)
     _note_other_seed(directory, study, seed)
-    with one_at_a_time(root):
-        directory.log.refresh()
-        _declare(directory, study, arm, settings, question, headlines or {})
-        directory.plan([spec])
-    return RecordedRun(directory, spec, choose_device(device), _program())
+    _wait_for_a_sign_of_life(RecordingLock.path_of(root, spec))
+    with contextlib.ExitStack() as undo:
+        with one_at_a_time(root):
+            lock = RecordingLock(root, spec)
+            undo.callback(lock.release)
+            directory.log.refresh()
+            if is_finished(root, spec):  # perhaps since it was looked at
+                if not _to_be_replaced(root, spec, if_exists, code):
+                    return ExistingRun(spec, chosen)
+                directory.replacing(spec)
+            _declare(directory, study, arm, settings, question, headlines or {})
+            directory.plan([spec])
+        run = RecordedRun(directory, spec, chosen, lock, code)
+        undo.pop_all()
+    return run
+
+
+def _to_be_replaced(root: Path, spec: RunSpec[Any], if_exists: str, code: Mapping[str, str | None]) -> bool:
+    """Returns whether a finished run is to be recorded again; raises if ``if_exists`` does not say."""
+    if if_exists == "error":
+        raise KymographError(
+            f"{_in_words(spec)} is already recorded in {root}; skip it with if_exists='skip', or record it again with "
+            "if_exists='replace'"
+        )
+    if if_exists == "skip":
+        _note_other_code(root, spec, code["program"])
+    return if_exists == "replace"
+
+
+def _in_words(spec: RunSpec[Any]) -> str:
+    return f"{spec.study}, {spec.arm}, seed {spec.seed}"
+
+
+class RecordingLock:
+    """The lock of a run that is being recorded: ``STUDY/.RUN.recording``, a symbolic link that names the process.
+
+    Two recordings of one run would overwrite each other's resume state. The lock of a process that is gone is taken
+    over, and so is that of a recording in this process whose `RecordedRun` nobody refers to any more.
+    """
+
+    _of_this_process: weakref.WeakValueDictionary[Path, RecordingLock] = weakref.WeakValueDictionary()
+
+    def __init__(self, root: Path, spec: RunSpec[Any]) -> None:
+        """Takes the lock, while this process holds that of ``root``; raises if the run is being recorded."""
+        self.path, self._run = self.path_of(root, spec), _in_words(spec)
+        key = real_path(self.path.parent) / self.path.name
+        owner = living_owner(self.path)
+        if owner == Process.this():
+            gc.collect()
+            if key in self._of_this_process:
+                raise KymographError(
+                    f"{self._run} is already being recorded by process {owner.pid} (on {owner.host}), this one; end "
+                    "the earlier recording with run.finish(), or give it up with run.close(), and try again"
+                )
+        elif owner is not None:
+            raise KymographError(
+                f"{self._run} is already being recorded by process {owner.pid} (on {owner.host}); wait until it has "
+                "ended, or end it, and try again"
+            )
+        make_directory(self.path.parent, root)
+        self._of_this_process[key] = self
+        with contextlib.suppress(OSError):  # no symbolic links on this file system: go on without a lock
+            self.path.unlink(missing_ok=True)
+            os.symlink(Process.this().mark, self.path)
+
+    @staticmethod
+    def path_of(root: Path, spec: RunSpec[Any]) -> Path:
+        """Returns the path of a run's lock."""
+        directory = root / spec.directory
+        return directory.with_name(f".{directory.name}.recording")
+
+    def check(self) -> None:
+        """Raises if another process has taken the lock over."""
+        owner = self._other_owner()
+        if owner is not None:
+            raise KymographError(
+                f"{self._run} has been taken over by process {owner.pid} (on {owner.host}), because this process gave "
+                "no sign of life for a minute; leave the run to that process, or end it and start again"
+            )
+
+    @property
+    def lost(self) -> bool:
+        """Whether another process has taken the lock over."""
+        return self._other_owner() is not None
+
+    def release(self) -> None:
+        """Gives the lock back."""
+        if not self.lost:
+            with contextlib.suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        for key in [key for key, lock in self._of_this_process.items() if lock is self]:
+            del self._of_this_process[key]
+
+    def _other_owner(self) -> Process | None:
+        try:
+            owner = Process.of_mark(os.readlink(self.path))
+        except OSError:
+            return None
+        return None if owner == Process.this() else owner
+
+
+def _wait_for_a_sign_of_life(lock: Path) -> None:
+    """Waits, if a process that cannot be queried holds a lock, until it renews the lock or counts as gone.
+
+    It may have been ended just now, as by a cluster that moves its job to another host.
+    """
+    with contextlib.suppress(OSError):
+        first, looks = lock.lstat().st_mtime_ns, 0
+        while (owner := living_owner(lock)) is not None and not owner.can_be_queried:
+            if lock.lstat().st_mtime_ns != first:
+                return
+            if looks == 1:
+                print(f"note: waiting for a sign of life from process {owner.pid} (on {owner.host})", file=sys.stderr)
+            looks += 1
+            time.sleep(_WAIT)
 
 
 class RecordedRun(ActiveRun):
@@ -110,20 +228,29 @@ class RecordedRun(ActiveRun):
     exists = False
     """Whether the run was recorded before, so that there is nothing to do."""
 
-    def __init__(self, directory: Directory, spec: RunSpec[dict[str, Any]], device: str, program: str | None) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        spec: RunSpec[dict[str, Any]],
+        device: str,
+        lock: RecordingLock,
+        code: Mapping[str, str | None],
+    ) -> None:
         """Starts the run: makes its working directory and starts its heartbeat."""
         root = directory.root
-        self._root, self._spec = root, spec
+        self._root, self._spec, self._lock = root, spec, lock
         threads = import_torch().get_num_threads()
-        self._origin = {**provenance(device, threads), "log": list(directory.log.heads), "program": program}
+        self._origin = {**provenance(device, threads), "log": list(directory.log.heads), "program": code["program"]}
         self._started = time.perf_counter()
         self._ended = False
-        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower())
+        self._heart = Heartbeat(root, Stack((spec,), (True,), 0), Follower(), lock.path)
         self._working = root / f"{spec.directory}{PARTIAL}"
         make_directory(self._working, root)
-        identity = {"run": spec.id, "program": program}
+        identity = {"run": spec.id, **code}
         super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, self._working, identity)
         self._heart.__enter__()
+        # A run that nobody can end any more ends by itself, and the process may record it again.
+        self._at_loss = weakref.finalize(self, _let_go, self._heart, lock, os.getpid())
 
     def __enter__(self) -> Self:
         return self
@@ -131,10 +258,10 @@ class RecordedRun(ActiveRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self.finish()
-        else:
+        if error is not None:
             self._fail(error)
+        elif not self._ended:
+            self.finish()
 
     def steps(self, over: Any) -> Iterator[Any]:
         """Yields as `ActiveRun.steps` does; `kymograph watch` shows the number of steps if it is known."""
@@ -147,28 +274,57 @@ class RecordedRun(ActiveRun):
         if self._ended:
             raise KymographError("the run has already ended")
         try:
+            self._lock.check()
             series = self.end()
             result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
             packed = pack_record(self._spec, result, self._origin)
         except BaseException as error:
             self._fail(error)
             raise
-        self._stop()
-        store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
-        shutil.rmtree(self._working, ignore_errors=True)
+        with self._ending():
+            store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+            shutil.rmtree(self._working, ignore_errors=True)
+
+    def close(self) -> None:
+        """Gives the recording up: nothing is stored, and the run is missing until it is recorded again.
+
+        What was saved stays: the next recording resumes from it.
+        """
+        super().close()
+        if not self._ended:
+            with self._ending():
+                pass
 
     def _fail(self, error: BaseException) -> None:
         """Stores why the run failed; an interrupted run is not stored, and so counts as missing."""
         if self._ended:
             return
-        self.close()
-        self._stop()
-        if isinstance(error, Exception):
-            record_failure(self._root, self._spec, error, self._origin)
+        super().close()
+        with self._ending():
+            if isinstance(error, Exception) and not self._lock.lost:
+                record_failure(self._root, self._spec, error, self._origin)
 
-    def _stop(self) -> None:
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """Ends the heartbeat before a block, and lets others record the run after it."""
         self._ended = True
-        self._heart.__exit__(None, None, None)
+        self._at_loss.detach()
+        try:
+            self._heart.__exit__(None, None, None)
+            yield
+        finally:
+            self._lock.release()
+
+    def _save(self, path: Path) -> None:
+        self._lock.check()
+        super()._save(path)
+
+
+def _let_go(heart: Heartbeat, lock: RecordingLock, process: int) -> None:
+    """Ends the heartbeat and the lock of a run that nobody refers to any more; not in a fork, which has neither."""
+    if process == os.getpid():
+        heart.__exit__(None, None, None)
+        lock.release()
 
 
 class ExistingRun(ActiveRun):
@@ -281,9 +437,51 @@ def _declare(
     )
 
 
-def _program() -> str | None:
-    """Returns the hash of the main program and the local modules it imports; None in a notebook."""
+def _note_other_code(root: Path, spec: RunSpec[Any], program: str | None) -> None:
+    """Prints a note, once per process and experiment, if a run that is skipped was recorded by another program."""
+    experiment = (real_path(root), spec.study)
+    if program is None or experiment in _NOTED_CODE:
+        return
+    with contextlib.suppress(KymographError):  # whoever reads the run is told what is wrong with it
+        directory = root / spec.directory
+        recorded_by = read_config(directory, read_status(directory))["provenance"].get("program")
+        if isinstance(recorded_by, str) and recorded_by != program:
+            _NOTED_CODE.add(experiment)
+            print(
+                f"note: {_in_words(spec)} is skipped, but other code than this program recorded it; record it again "
+                "with if_exists='replace' if the difference matters (this note is shown once)",
+                file=sys.stderr,
+            )
+
+
+def _running_code() -> dict[str, str | None]:
+    """Returns the hashes of the code that is running and of its command line; None where there is no such thing.
+
+    The code is the main program with the local modules that it imports, or what the running cell of a notebook depends
+    on. The command line of a notebook is that of its kernel, which changes with every start and says nothing.
+    """
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    if file is None or not Path(file).is_file():
-        return None
-    return source_hash(source_files(Path(file)))
+    if file is None or not Path(file).is_file() or Path(file).suffix == ".ipynb":
+        cells = _executed_cells()
+        if cells:
+            return {"program": cells_hash(cells), "command line": None}
+        file = None
+    # Only hashes: a command line may contain a password, and a state may be copied elsewhere.
+    words = hashlib.sha256(json.dumps(sys.argv[1:]).encode()).hexdigest()[:16]
+    return {"program": None if file is None else _program(Path(file)), "command line": words}
+
+
+@functools.cache
+def _program(file: Path) -> str:
+    """Returns the hash of a main program and the local modules that it imports, as they were when first asked for.
+
+    Later edits do not reach a program that is running.
+    """
+    return source_hash(source_files(file))
+
+
+def _executed_cells() -> Sequence[str]:
+    """Returns the source of all cells that IPython has executed, the running one last; empty elsewhere."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    cells = [] if shell is None else shell.user_ns.get("In", [])
+    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []

@@ -57,9 +57,14 @@ class Process:
         match = _MARK.fullmatch(text)
         return None if match is None else Process(match[1], match[2], int(match[3]), match[4])
 
+    @property
+    def can_be_queried(self) -> bool:
+        """Whether it is listed in this process's own table."""
+        return (self.host, self.table) == (_host(), _table())
+
     def is_alive(self, silent: float, patience: float = SILENCE) -> bool:
         """Returns whether the process is running; one that cannot be queried is, until it is ``silent`` too long."""
-        if (self.host, self.table) != (_host(), _table()):
+        if not self.can_be_queried:
             return silent < patience
         if self.pid < 1:
             return False  # 0 and below would address process groups

@@ -153,6 +153,14 @@ def one_at_a_time(directory: Path) -> Iterator[None]:
         lock.unlink(missing_ok=True)
 
 
+def living_owner(lock: Path) -> Process | None:
+    """Returns the process that holds a lock; None if there is no lock, or if its owner is gone."""
+    with contextlib.suppress(OSError):
+        owner = Process.of_mark(os.readlink(lock))
+        return owner if owner is not None and owner.is_alive(silence(lock)) else None
+    return None
+
+
 def _is_foreign(lock: Path) -> bool:
     """Returns whether something other than a lock of a process has its name, so that nobody would ever remove it."""
     try:

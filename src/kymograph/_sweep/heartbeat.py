@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import threading
 import time
@@ -53,10 +54,13 @@ class Beat:
 
 
 class Heartbeat(Follower):
-    """Passes progress on to ``follower`` and writes the heartbeat of this process; use it as a context manager."""
+    """Passes progress on to ``follower`` and writes the heartbeat of this process; use it as a context manager.
 
-    def __init__(self, root: Path, stack: Stack, follower: Follower) -> None:
-        self._follower, self._steps = follower, stack.steps
+    ``lock`` is a lock of this process that lasts as long as the heart beats: other hosts judge its owner by its age.
+    """
+
+    def __init__(self, root: Path, stack: Stack, follower: Follower, lock: Path | None = None) -> None:
+        self._follower, self._steps, self._lock = follower, stack.steps, lock
         self._runs = stack.missing_runs
         self._root, self._directory = root, stack.study_directory(root) / RUNNING
         self._path = self._directory / f"{Process.this().mark}.json"
@@ -113,6 +117,9 @@ class Heartbeat(Follower):
             "started": self._started,
             "updated": time.time(),
         }
+        if self._lock is not None:
+            with contextlib.suppress(OSError, NotImplementedError):
+                os.utime(self._lock, follow_symlinks=False)
         with contextlib.suppress(KymographError):
             make_directory(self._directory, self._root)
             write_atomically(self._path, json.dumps(content).encode())
