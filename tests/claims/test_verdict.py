@@ -132,5 +132,17 @@ def test_verdicts_show_as_tables_and_as_a_line_each() -> None:
     assert "<table" in page and "SUPPORTED" in page and "it fired: passed, least 3" in page
     assert repr(DECIDED) == "<SUPPORTED: c; +2.00 [+1.00, +∞], p 0.0040, n 2; beyond the margin of 0.1>"
     assert repr(OTHER).startswith("<INVALID: d, n 1;")
-    assert repr(BOTH).splitlines()[0] == "<2 verdicts>" and len(repr(BOTH).splitlines()) == 3
+    assert repr(BOTH).splitlines()[0] == "<2 verdicts: 1 SUPPORTED, 1 INVALID>" and len(repr(BOTH).splitlines()) == 3
     assert BOTH._repr_html_().count("<tr>") == 3
+
+
+def test_verdicts_say_how_many_are_interim_or_post_hoc() -> None:
+    """A notebook used to show the outcome of three seeds like that of ten."""
+    early = replace(DECIDED, registration="registered, interim: 3 of 10 registered seeds")
+    late = replace(DECIDED, registration="post hoc: 1 planned run was abandoned (no time, interim: 2), look 1 of 2")
+    both = replace(OTHER, registration="not logged, post hoc, interim: 1 of 10 registered seeds")
+    assert [verdict.is_interim for verdict in (early, late, both, DECIDED)] == [True, False, True, False]
+    title, first, *_ = repr(Verdicts((early, late, both, DECIDED))).splitlines()
+    assert title == "<4 verdicts: 3 SUPPORTED, 1 INVALID; 2 interim, 2 post hoc>"
+    assert first.endswith("; beyond the margin of 0.1; registered, interim: 3 of 10 registered seeds>")
+    assert repr(Verdicts(())) == "<0 verdicts>"

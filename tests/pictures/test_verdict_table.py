@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kymograph._claims.verdict import Verdicts, effect_text, why_text
-from kymograph._pictures.verdict_table import TABLE_WIDTH, print_verdicts
+from kymograph._pictures.verdict_table import TABLE_WIDTH, print_verdicts, summary_lines
 from kymograph._wording import PIPE_WIDTH, folded
 from tests.pictures.report.pages import make_verdicts
 
@@ -71,3 +71,23 @@ def test_lines_are_broken_at_spaces_only_and_never_before_a_per_cent_sign() -> N
     assert folded("for 80 % power", 7) == "for\n80 %\npower"
     assert folded("x" * 30, 10) == "x" * 30
     assert folded("", 10, "  ") == ""
+
+
+@pytest.mark.parametrize(
+    ("never_run", "said"),
+    [
+        ((), "no claim was judged"),
+        (("a",), "no claim was judged: arms of the only claim were never run"),
+        (("a", "b"), "no claim was judged: arms of all 2 claims were never run"),
+    ],
+)
+def test_no_verdict_at_all_is_said_in_words(never_run: tuple[str, ...], said: str) -> None:
+    """It used to be "0 claims: ; 2 more were not judged"."""
+    assert list(summary_lines(Verdicts((), never_run))) == [said]
+
+
+def test_checks_without_claims_are_counted() -> None:
+    check = replace(make_verdicts()[0], claim=replace(make_verdicts()[0].claim, kind="manipulation check"))
+    (line,) = summary_lines(Verdicts((check,), ("a",)))
+    assert line.startswith("no claim was judged; ") and "1 more was not judged, because its arms" in line
+    assert ": ;" not in line

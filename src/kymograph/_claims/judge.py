@@ -22,7 +22,7 @@ from kymograph._claims.family import decide_claims
 from kymograph._claims.grid import claims_on_grid
 from kymograph._claims.registration import NOT_LOGGED, POST_HOC, Registration, log_problems, registrations
 from kymograph._claims.tuning import tuned_arms, with_chosen
-from kymograph._claims.verdict import Verdict, Verdicts
+from kymograph._claims.verdict import INTERIM, Verdict, Verdicts
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._runs.declaration import ArmSettings, Declaration
 from kymograph._runs.directory import Damaged, Directory
@@ -63,7 +63,7 @@ def judge(
     judged = gather(runs)
     if not (judged.finished or judged.planned or judged.invalid):
         root = judged.root
-        raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --dir {root}`")
     judged = narrow(judged, dict(where or {}), only)
     stated = read_claims(claims) if isinstance(claims, str | Path) else None if claims is None else list(claims)
     code = {study.name: study for study in studies}
@@ -336,7 +336,7 @@ def _look(evidence: StudyEvidence, seeds: set[int]) -> str:
     registered, design = evidence.terms.seeds, evidence.terms.design
     looks = completed(seeds, registered, design)
     if not looks:
-        return f", interim: {len(seeds.intersection(registered))} of {len(registered)} registered seeds"
+        return f", {INTERIM}: {len(seeds.intersection(registered))} of {len(registered)} registered seeds"
     if not design.sequential:
         return ""
     return f", look {len(looks)} of {len(design.sizes)} ({looks[-1].seeds} of {len(registered)} seeds)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,9 @@ from kymograph._io.writing import plain
 from kymograph._rounding import estimate_text
 from kymograph._runs.tables import as_number, import_pandas, import_xarray
 from kymograph._wording import counted, html_table, markdown_table
+
+INTERIM = "interim"
+"""How a verdict is marked for which registered seeds are still missing."""
 
 
 class Outcome(enum.StrEnum):
@@ -119,7 +123,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         numbers = f"; {effect_text(self)}, p {decisive_p(self) or 'missing'}" if self.effect is not None else ""
-        return f"<{self.outcome}: {self.claim.name}{numbers}, n {self.n}; {self.reason}>"
+        status = "" if self.registration == "registered" else f"; {self.registration}"
+        return f"<{self.outcome}: {self.claim.name}{numbers}, n {self.n}; {self.reason}{status}>"
 
     def _repr_html_(self) -> str:
         header, (row,) = Verdicts((self,)).table()
@@ -127,6 +132,11 @@ class Verdict:
             ("check", f"{check.text}: {'passed' if check.passed else 'failed'}, {check.found}") for check in self.checks
         ]
         return html_table(("", ""), [("claimed", self.claim.text), *zip(header, row, strict=True), *checks])
+
+    @property
+    def is_interim(self) -> bool:
+        """Whether registered seeds were still missing when the claim was judged."""
+        return re.search(rf", {INTERIM}: \d+ of \d+ registered seeds$", self.registration) is not None
 
     @property
     def n(self) -> int:
@@ -247,7 +257,16 @@ class Verdicts(Sequence[Verdict]):
         return verdict_dataset(self.verdicts)
 
     def __repr__(self) -> str:
-        return "\n".join([f"<{counted(len(self), 'verdict')}>", *map(repr, self.verdicts)])
+        outcomes = {str(outcome): sum(verdict.outcome == outcome for verdict in self) for outcome in Outcome}
+        marks = {
+            INTERIM: sum(verdict.is_interim for verdict in self),
+            "post hoc": sum("post hoc" in verdict.registration for verdict in self),
+        }
+        texts = [", ".join(f"{count:,} {word}" for word, count in by.items() if count) for by in (outcomes, marks)]
+        title = counted(len(self), "verdict") + "".join(
+            f"{mark} {text}" for mark, text in zip(":;", texts, strict=True) if text
+        )
+        return "\n".join([f"<{title}>", *map(repr, self.verdicts)])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()

@@ -90,9 +90,12 @@ def print_verdicts(verdicts: Verdicts, wide: bool = False) -> None:
 
 def summary_lines(verdicts: Verdicts) -> Iterator[str]:
     """Yields the count of each outcome, and the claims that were not judged."""
-    line = count_text(verdicts)
-    if verdicts.never_run:
-        count = len(verdicts.never_run)
+    count, line = len(verdicts.never_run), count_text(verdicts)
+    if count and not len(verdicts):
+        line += f": arms of {'the only claim' if count == 1 else f'all {count:,} claims'} were never run"
+    elif count == 1:
+        line += "; 1 more was not judged, because its arms were never run, but counts in Holm's correction"
+    elif count:
         line += f"; {count:,} more were not judged, because their arms were never run, but count in Holm's correction"
     yield line
     for name in verdicts.without_runs:
@@ -128,7 +131,7 @@ def count_text(verdicts: Verdicts) -> str:
     findings = [verdict for verdict in verdicts if verdict.claim.kind is None]
     counts = {name: sum(str(verdict.outcome) == name for verdict in findings) for name in STYLES}
     parts = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    line = f"{counted(len(findings), 'claim')}: {parts}"
+    line = f"{counted(len(findings), 'claim')}: {parts}" if findings else "no claim was judged"
     checks = [verdict for verdict in verdicts if verdict.claim.kind is not None]
     if not checks:
         return line
