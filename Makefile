@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: verdicts demo test test-all check bench bench-engines bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
-	$(BIN)/kymograph reproduce --out runs/reproduce
+	$(BIN)/kymograph reproduce --dir runs/reproduce
 
 test: .venv/installed-test
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar and not slurm"

@@ -125,7 +125,7 @@ def _timed(work: Callable[[], object]) -> float:
 def _command(study: str, seeds: int, *options: str) -> float:
     """Returns the seconds per seed of a whole command on the CPU, in a fresh process and a fresh directory."""
     with tempfile.TemporaryDirectory() as directory:
-        words = [study, "--n-seeds", str(seeds), "--out", directory, "--quiet", *options]
+        words = [study, "--n-seeds", str(seeds), "--dir", directory, "--quiet", *options]
         command = [sys.executable, "-m", "kymograph", "run", *words, "--device", "cpu"]  # where the scripts train
         return _timed(lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL)) / seeds
 

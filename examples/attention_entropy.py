@@ -1,7 +1,7 @@
 """Does attention sharpen as a small Transformer learns its task?
 
 kymograph run examples/attention_entropy.py --n-seeds 10
-kymograph figure attention-kymograph --from runs
+kymograph figure attention-kymograph
 
 Attention entropy by layer, while the network learns to copy a token, and with random targets.
 """

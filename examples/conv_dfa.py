@@ -2,7 +2,7 @@
 
 kymograph run examples/conv_dfa.py --n-seeds 10
 kymograph judge runs --study examples/conv_dfa.py
-kymograph figure conv-dfa-kymograph --from runs
+kymograph figure conv-dfa-kymograph
 
 The update of every layer relative to its weights, under backpropagation, under DFA, and with only the read-out trained.
 """

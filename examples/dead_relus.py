@@ -2,7 +2,7 @@
 
 kymograph run examples/dead_relus.py --n-seeds 10
 kymograph judge runs --study examples/dead_relus.py
-kymograph figure dead-relus-kymograph --from runs
+kymograph figure dead-relus-kymograph
 
 The fraction of units that are 0 for a whole batch, by layer; layers have their names in the network.
 """

@@ -2,7 +2,7 @@
 
 kymograph run examples/warmup_sharpness.py --n-seeds 10
 kymograph judge runs --study examples/warmup_sharpness.py
-kymograph figure warmup-sharpness-curves --from runs
+kymograph figure warmup-sharpness-curves
 
 The largest eigenvalue of the Hessian of the loss, and the training loss, with and without warm-up.
 """

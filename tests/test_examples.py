@@ -71,11 +71,11 @@ def test_a_new_example_appears_in_the_gallery_by_itself(
 def test_a_study_runs_and_is_drawn(name: str, tmp_path: Path, gallery: ModuleType) -> None:
     path = ROOT / "examples" / f"{name}.py"
     runs, figure = str(tmp_path / "runs"), gallery.read_example(path).figure
-    options = ["--seeds", "1", "--steps", "6", *QUICK[name], "--out", runs, "--workers", "1"]
+    options = ["--seeds", "1", "--steps", "6", *QUICK[name], "--dir", runs, "--workers", "1"]
     assert call("run", str(path), *options) == 0
     store = ky.Store.open(runs)
     assert store.finished and not store.failed
-    assert call("figure", figure, "--from", runs, "--out", str(tmp_path)) == 0
+    assert call("figure", figure, "--dir", runs, "-o", str(tmp_path)) == 0
     assert (tmp_path / f"{figure}.png").exists()
 
 

@@ -129,6 +129,6 @@ def test_every_option_that_the_page_gives_for_a_constant_or_flag_exists(capsys: 
 def test_both_spellings_of_an_option_work(tmp_path: Path) -> None:
     words = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", "--epochs", "1", "--engine", "serial")
     for samples, name in (("--n_samples", "a"), ("--n-samples", "b")):
-        assert call(*words, samples, "60", "--n_rare=3", "--quiet", "--out", str(tmp_path / name)) == 0
+        assert call(*words, samples, "60", "--n_rare=3", "--quiet", "--dir", str(tmp_path / name)) == 0
     names = [[path.name for path in (tmp_path / name / "clipping").glob("*-s1-*")] for name in "ab"]
     assert names[0] == names[1] != []

@@ -251,15 +251,15 @@ def kymograph(line):
 
 found = {}
 found["verb"] = "say hello" in kymograph("--help") and kymograph("greet you") == "hello you\\n"
-found["study"] = "How long does it take?" in kymograph("list")
+found["study"] = "How long does it take?" in kymograph("studies")
 found["study"] &= "4 runs" in kymograph("run waiting --seeds 1 2 --workers 1")
 kymograph("report runs -o report.html")
 found["panel"] = "a panel of mine" in Path("report.html").read_text()
-kymograph("figure waiting-blank --from runs --out figures")
+kymograph("figure waiting-blank --dir runs -o figures")
 found["figure"] = Path("figures/waiting-blank.png").exists() and "STUDY-blank" in kymograph("figure --list")
 kymograph("export runs --to count --output count.txt")
 found["format"] = Path("count.txt").read_text() == "4"
-tiny = "--depth 2 --width 8 --seeds 1 --epochs 1 --out images --batch-size 20"
+tiny = "--depth 2 --width 8 --seeds 1 --epochs 1 --dir images --batch-size 20"
 found["engine"] = "backwards" in kymograph(
     "run snapshot --arms resmlp/bp --data stripes --model tiny --engine backwards " + tiny
 )

@@ -32,7 +32,7 @@ def arm_table(study: str) -> str:
     shown = [arm for arm in arms if arm.default]
     table = markdown_table(["arm", ""], [[f"`{arm.name}`", arm.about] for arm in shown])
     more = len(arms) - len(shown)
-    return f"{table.strip()}\n\n" + (f"And {more} more: `kymograph list {study}`." if more else "")
+    return f"{table.strip()}\n\n" + (f"And {more} more: `kymograph studies {study}`." if more else "")
 
 
 def verdict_rows(study: str, page: str) -> list[list[str]]:

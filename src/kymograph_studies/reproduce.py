@@ -225,5 +225,5 @@ def next_commands(out: Path, study: str | None) -> Iterator[str]:
         yield f"source {os.path.relpath(activate)}"
     if study is not None:
         yield f"kymograph judge {out} --study {study}"
-        yield f"kymograph figure {study}-differences --from {out}"
+        yield f"kymograph figure {study}-differences --dir {out}"
     yield "kymograph new study mine"

@@ -13,6 +13,7 @@ from kymograph._cli.arguments import (
     Choices,
     DeviceOptions,
     EngineOptions,
+    Formerly,
     at_least,
     choice,
     given,
@@ -24,7 +25,7 @@ from kymograph._cli.arguments import (
     shown,
     with_engine_options,
 )
-from kymograph._cli.output import fitting_output
+from kymograph._cli.output import fitting_output, note
 from kymograph._errors import KymographError, UsageError
 
 PARTS = {
@@ -33,41 +34,48 @@ PARTS = {
         "options": "AuditOptions",
         "about": "scale, reference and depth of a trained network: PASS or FAIL, with the numbers",
         "usage": "audit NETWORK",
-        "order": 60,
+        "group": "science",
+        "order": 430,
     },
     "calibrate": {
         "attribute": "calibrate_verb",
         "options": "CalibrateOptions",
         "about": "a trained network's credit cosines against their nulls",
         "usage": "calibrate CHECKPOINT",
-        "order": 50,
+        "group": "science",
+        "order": 420,
     },
     "fetch": {
         "attribute": "fetch_verb",
         "options": "FetchOptions",
         "about": "download CIFAR-10 and check it; nothing else is ever downloaded",
-        "usage": "fetch cifar10 DIR",
-        "order": 140,
+        "usage": "fetch cifar10 -o DIR",
+        "group": "maintenance",
+        "order": 520,
     },
     "reproduce": {
         "attribute": "reproduce_verb",
         "options": "ReproduceOptions",
         "about": "run every study, judge every claim, draw the figures, write the report",
-        "order": 30,
+        "group": "science",
+        "order": 410,
         "debug": True,
     },
     "rules": {
         "attribute": "rules_verb",
         "options": "RulesOptions",
         "about": "what every part of a network learns from under each rule, checked against autograd",
-        "order": 90,
+        "usage": "rules [FILE.py:FUNCTION]",
+        "group": "science",
+        "order": 440,
     },
     "variance": {
         "attribute": "variance_verb",
         "options": "VarianceOptions",
         "about": "run a study with one source of variance at a time: initialisation, order, feedback, split",
         "usage": "variance STUDY",
-        "order": 25,
+        "group": "science",
+        "order": 450,
         "debug": True,
         "settings": True,
     },
@@ -109,7 +117,7 @@ class AuditOptions:
     """Number of test images; all of them if there are fewer."""
     ladder: bool = True
     """Train the frozen baseline and the ladder of last-k blocks where they are missing."""
-    ladder_out: Annotated[str | None, shown("DIR", default="that of the audited run")] = None
+    dir: Annotated[str | None, shown("DIR", default="that of the audited run"), Formerly("--ladder-out")] = None
     """Directory for these runs."""
     seed: int = 0
     """Seed of the random perturbations and steps."""
@@ -132,7 +140,7 @@ def audit_verb(words: list[str]) -> int:
         options.network,
         images=options.images,
         ladder=options.ladder,
-        ladder_out=options.ladder_out,
+        ladder_out=options.dir,
         seed=options.seed,
         quiet=options.quiet,
         **vars(options.test_data),
@@ -158,7 +166,7 @@ class CalibrateOptions:
     """Which nulls; `fresh`, new matrices from the same distribution, is always included."""
     seed: int = 0
     """Seed of the nulls."""
-    out: Annotated[str, shown("DIR")] = "calibration"
+    output: Annotated[str, shown("DIR", short="-o"), Formerly("--out")] = "calibration"
     """Directory for calibration.json and the histograms."""
     test_data: TestDataOptions = field(default_factory=TestDataOptions)
 
@@ -179,7 +187,7 @@ def calibrate_verb(words: list[str]) -> int:
         **vars(options.test_data),
     )
     print(table(calibration))
-    for path in write_calibration(calibration, Path(options.out)):
+    for path in write_calibration(calibration, Path(options.output)):
         print(path)
     return 0
 
@@ -190,17 +198,20 @@ class FetchOptions:
 
     name: Annotated[str, positional(), choice(DOWNLOADS)]
     """What to fetch."""
-    directory: Annotated[str, positional(), shown("DIR")]
+    output: Annotated[str, shown("DIR", short="-o")]
     """Where to put it; pass this directory as `--data-dir` or KYMOGRAPH_DATA."""
 
 
 def fetch_verb(words: list[str]) -> int:
     """Downloads a data set; prints its directory."""
+    if len(words) == 2 and not any(word.startswith("-") for word in words):
+        note("`kymograph fetch NAME DIR` is now `kymograph fetch NAME -o DIR`")
+        words = [words[0], "-o", words[1]]
     options = parse(FetchOptions, words, "kymograph fetch")
     from kymograph_studies.data import DATA_SETS
 
     files = importlib.import_module(DATA_SETS.part(options.name).properties["files"])
-    print(files.fetch(options.directory))
+    print(files.fetch(options.output))
     return 0
 
 
@@ -208,7 +219,7 @@ def fetch_verb(words: list[str]) -> int:
 class ReproduceOptions:
     """Run every study, judge every claim, draw the figures and write the report."""
 
-    out: Annotated[str, shown("DIR")] = "runs/reproduce"
+    dir: Annotated[str, shown("DIR"), Formerly("--out")] = "runs/reproduce"
     """Directory of the runs."""
     quick: bool = False
     """Shorter training in the image studies."""
@@ -233,7 +244,7 @@ def reproduce_verb(words: list[str]) -> int:
     from kymograph_studies.reproduce import reproduce
 
     return reproduce(
-        options.compute.compute_options(options.out, options),
+        options.compute.compute_options(options.dir, options),
         options.n_seeds,
         data=options.data,
         quick=options.quick,
@@ -249,7 +260,7 @@ class RulesOptions:
     Exits with 1 if a line does not hold.
     """
 
-    network: Annotated[str | None, positional(), shown("FILE.py:FUNCTION", default="a network of snapshot")] = None
+    network: Annotated[str | None, positional(), shown("[FILE.py:FUNCTION]", default="a network of snapshot")] = None
     """A function that returns your own network, or (network, x, y), or (network, x, y, loss)."""
     blocks: Annotated[tuple[str, ...], shown("NAME ...", default="those that the network has")] = ()
     """The submodules of your own network that are blocks, in order, for the rules that act on blocks."""
@@ -283,7 +294,7 @@ class VarianceOptions:
     """Sources to vary one at a time; all of them together come first in any case."""
     arms: Annotated[tuple[str, ...], shown("ARM ...", default="the study's default arms")] = ()
     """Arms by name or pattern, e.g. 'resmlp/*'."""
-    out: Annotated[str, shown("DIR")] = "runs"
+    dir: Annotated[str, shown("DIR"), Formerly("--out")] = "runs"
     """Directory of the runs."""
     quiet: bool = False
     """Show no progress."""
@@ -300,6 +311,8 @@ def variance_verb(words: list[str]) -> int:
                 "contributes. `kymograph variance STUDY --help` lists the options and every setting of the study."
             )
         return 0 if words else 2
+    if words[0].startswith("-"):
+        raise UsageError(f"name the study before its options: kymograph variance STUDY {words[0]} ...")
     from kymograph._studies.loading import load_study
 
     study = load_study(words[0])
@@ -317,17 +330,17 @@ def variance_verb(words: list[str]) -> int:
     done = vary_sources(
         words[0],
         choose_seeds(seeds_from(options.seeds) if options.seeds else None, options.n_seeds),
-        options.compute.compute_options(options.out, options, options.quiet),
+        options.compute.compute_options(options.dir, options, options.quiet),
         arms=options.arms or None,
         sources=options.sources,
         fields=fields,
     )
     sweeps = done.sweeps.values()
     computed, stored = sum(swept.computed for swept in sweeps) - done.failures, sum(swept.found for swept in sweeps)
-    print(f"{study.name}: {computed} runs computed, {stored} found, {done.failures} failed; in {options.out}\n")
+    print(f"{study.name}: {computed} runs computed, {stored} found, {done.failures} failed; in {options.dir}\n")
     print(table(done.arms))
     if done.failures:
         failed = [outcome for swept in sweeps for outcome in swept.failures]
         runs = Store(run for swept in sweeps for run in swept.store)
-        print(failure_text(failed, runs, options.out, options.compute.debug), file=sys.stderr)
+        print(failure_text(failed, runs, options.dir, options.compute.debug), file=sys.stderr)
     return 1 if done.failures else 0

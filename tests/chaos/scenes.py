@@ -78,20 +78,20 @@ def downloaded() -> None:
 
 
 SCENES = (
-    Scene("run", ("run", *COIN, "--seeds", "1", "2", "--out", "runs"), ()),
-    Scene("run more", ("run", *COIN, "--seeds", "1", "2", "3", "--out", "runs", "--tosses", "5")),
-    Scene("run tuned", ("run", "bowl.py", *COIN[1:], "--seeds", "1", "2", "--out", "runs"), ("bowl.py",)),
+    Scene("run", ("run", *COIN, "--seeds", "1", "2", "--dir", "runs"), ()),
+    Scene("run more", ("run", *COIN, "--seeds", "1", "2", "3", "--dir", "runs", "--tosses", "5")),
+    Scene("run tuned", ("run", "bowl.py", *COIN[1:], "--seeds", "1", "2", "--dir", "runs"), ("bowl.py",)),
     Scene("run images", ("run", "snapshot", "--arms", "resmlp/dfa", "--seeds", "1", *TINY, "--checkpoint-every", "1",
-                         *COIN[1:], "--out", "runs"), (), costly=True),
-    Scene("variance", ("variance", "varying.py", *COIN[1:], "--seeds", "1", "2", "--out", "runs"), ("varying.py",)),
-    Scene("reproduce", ("reproduce", "--study", "coin.py", "--n-seeds", "2", "--engine", "serial", "--out", "runs"), (),
+                         *COIN[1:], "--dir", "runs"), (), costly=True),
+    Scene("variance", ("variance", "varying.py", *COIN[1:], "--seeds", "1", "2", "--dir", "runs"), ("varying.py",)),
+    Scene("reproduce", ("reproduce", "--study", "coin.py", "--n-seeds", "2", "--engine", "serial", "--dir", "runs"), (),
           costly=True),
     Scene("audit", ("audit", TRAINED, "--images", "64", "--quiet", "-o", "new/audit.json"), ("image",), costly=True),
-    Scene("calibrate", ("calibrate", TRAINED, "--images", "64", "--draws", "19", "--out", "new"), ("image",),
+    Scene("calibrate", ("calibrate", TRAINED, "--images", "64", "--draws", "19", "-o", "new"), ("image",),
           costly=True),
-    Scene("fetch", ("fetch", "cifar10", "data"), ("cifar.tar.gz",), downloaded),
+    Scene("fetch", ("fetch", "cifar10", "-o", "data"), ("cifar.tar.gz",), downloaded),
     Scene("selftest", ("selftest", "--worlds", "100"), (), costly=True),
-    Scene("register", ("register", "new", "claims.toml"), ()),
+    Scene("register", ("register", "claims.toml", "--dir", "new"), ()),
     Scene("abandon", ("abandon", "runs", "--reason", "too dear", "--seeds", "9")),
     Scene("new", ("new", "study", "mine"), ()),
     Scene("judge", ("judge", "runs", "--json", "new/v.json", "--markdown", "new/v.md")),
@@ -108,14 +108,14 @@ SCENES = (
     Scene("mlflow more", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db"), ("runs", "mlflow.db"),
           costly=True),
     Scene("mlflow", ("export", "runs", "--to", "mlflow", "--output", "mlflow.db"), costly=True),
-    Scene("figure", ("figure", "coin-curves", "--from", "runs", "--out", "new"), costly=True),
+    Scene("figure", ("figure", "coin-curves", "--dir", "runs", "-o", "new"), costly=True),
 )  # fmt: skip
 PRINTING = (
     ("completion", "bash"),
-    ("list",),
+    ("studies",),
     ("power", "claims.toml", "--n", "6"),
     ("rules",),
-    ("runs", "runs"),
+    ("show",),
     ("watch", "runs", "--once"),
 )
 """Commands that write nothing."""
@@ -138,7 +138,7 @@ def build(root: Path) -> Path:
     for name in ("bowl.py", "varying.py"):
         shutil.copyfile(Path(__file__).parent.parent / "studies" / name, root / name)
     both = ("--arms", "resmlp/dfa", "resmlp/bp", "--seeds", "1")
-    assert call("run", "snapshot", *both, *TINY, *COIN[1:], "--out", str(root / "image")) == 0
+    assert call("run", "snapshot", *both, *TINY, *COIN[1:], "--dir", str(root / "image")) == 0
     archive.make(root / "cifar", per_batch=8)
     with tarfile.open(root / "cifar.tar.gz", "w:gz") as packed:
         packed.add(root / "cifar" / "cifar-10-batches-bin", "cifar-10-batches-bin")

@@ -19,7 +19,7 @@ PATIENCE = 20.0
 def scene(workers: int) -> Scene:
     """Returns a sweep on worker processes."""
     words = ("run", "coin.py", "--quiet", "--engine", "processes", "--workers", str(workers), "--seeds", "1", "2")
-    return Scene(f"{workers} workers", (*words, "--out", "runs"), ())
+    return Scene(f"{workers} workers", (*words, "--dir", "runs"), ())
 
 
 @pytest.mark.slow

@@ -45,9 +45,9 @@ def test_a_grid_that_makes_no_sense_is_refused(tmp_path: Path, capsys: pytest.Ca
         kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shift": [3.0, 3.0]})
     with pytest.raises(KymographError, match="has no setting 'shfit'"):
         kymograph.run(REFERENCE, seeds=[1], out=tmp_path, quiet=True, grid={"shfit": [3.0, 1.0]})
-    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift", "--out", str(tmp_path)) == 2
+    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift", "--dir", str(tmp_path)) == 2
     assert "--grid takes FIELD=VALUE" in capsys.readouterr().err
-    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift=0,1", "faces=2,3", "--out", str(tmp_path)) == 0
+    assert call("run", REFERENCE, "--seeds", "1", "--grid", "shift=0,1", "faces=2,3", "--dir", str(tmp_path)) == 0
     assert len(kymograph.Store.open(tmp_path).finished) == 8
 
 

@@ -194,7 +194,7 @@ def test_the_verb_prints_cards_or_one_table_and_writes_files(
     assert table.read_text().startswith("| claim |")
     assert call("judge", str(finished), "--claims", str(claims)) == 0
     assert "post hoc" in capsys.readouterr().out
-    assert call("register", str(tmp_path / "new"), str(claims)) == 0
+    assert call("register", str(claims), "--dir", str(tmp_path / "new")) == 0
     assert "registered: the largest" in capsys.readouterr().out
 
 
@@ -295,7 +295,7 @@ def test_an_own_claim_that_no_run_fits_is_named(finished: Path, tmp_path: Path, 
 
 
 def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    words = ["run", REFERENCE, "--arms", *ARMS[:2], "--engine", "serial", "--out", str(tmp_path)]
+    words = ["run", REFERENCE, "--arms", *ARMS[:2], "--engine", "serial", "--dir", str(tmp_path)]
     assert call(*words, "--seeds", "1", "2") == 0
     assert "2 seeds are too few for a verdict" in capsys.readouterr().err
     assert call(*words, "--n-seeds", "6") == 0

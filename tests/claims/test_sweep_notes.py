@@ -36,7 +36,7 @@ def study(tmp_path: Path) -> Path:
 
 
 def run(study: Path, *more: str) -> int:
-    return call("run", str(study), "--n-seeds", "6", "--engine", "serial", "--out", str(study.parent / "runs"), *more)
+    return call("run", str(study), "--n-seeds", "6", "--engine", "serial", "--dir", str(study.parent / "runs"), *more)
 
 
 def test_a_number_that_no_run_returned_is_pointed_out(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from kymograph._cli.arguments import (
     SPREADS,
     STYLES,
     Choices,
+    Formerly,
     NamedStudy,
     SelectOptions,
     at_least,
@@ -51,7 +52,7 @@ class Options:
 
     directory: Annotated[str, positional(), shown("DIR")]
     """Where."""
-    from_: Annotated[tuple[str, ...], shown("PATH ...", name="from")] = ("here",)
+    from_: Annotated[tuple[str, ...], shown("PATH ...", name="from"), Formerly("--source-files")] = ("here",)
     """From where."""
     output: Annotated[str | None, shown("FILE", short="-o", default="nowhere")] = None
     """To where."""
@@ -119,7 +120,7 @@ def test_the_help_shows_the_names_and_the_defaults_that_the_dataclass_declares(c
 class Sweep:
     """What to run."""
 
-    out: str = "runs"
+    dir: Annotated[str, shown("DIR"), Formerly("--out")] = "runs"
     """Where."""
 
 
@@ -139,9 +140,41 @@ class Config:
 
 def test_settings_of_a_study_are_only_those_given_and_are_not_checked_yet() -> None:
     assert parse_with_settings(Sweep, Config, [], "prog") == (Sweep(), {})
-    found = parse_with_settings(Sweep, Config, ["--lr", "5", "--no-clip", "--out", "x"], "prog")
+    found = parse_with_settings(Sweep, Config, ["--lr", "5", "--no-clip", "--dir", "x"], "prog")
     assert found == (Sweep("x"), {"lr": 5.0, "clip": False})
     assert given(Config, ["--lr=0.3"]) == {"lr"}
+
+
+def test_an_option_of_an_earlier_version_still_works_and_says_its_new_name(capsys: pytest.CaptureFixture) -> None:
+    for words in (["--out", "x", "--lr", "5"], ["--out=x", "--lr=5"]):
+        assert parse_with_settings(Sweep, Config, words, "prog") == (Sweep("x"), {"lr": 5.0})
+        assert capsys.readouterr().err == "kymograph: --out is now --dir\n"
+    assert parsed("runs", "--source_files", "a", "b").from_ == ("a", "b")
+    assert capsys.readouterr().err == "kymograph: --source-files is now --from\n"
+    assert parse_with_settings(Sweep, Config, ["--dir", "x"], "prog") == (Sweep("x"), {})
+    assert capsys.readouterr().err == ""
+
+
+@dataclass(frozen=True)
+class Shipping:
+    """Settings of a study that has the earlier name of an option."""
+
+    out: int = 0
+    """How many are out."""
+
+
+def test_a_studys_own_setting_goes_before_the_earlier_name_of_an_option(capsys: pytest.CaptureFixture) -> None:
+    assert parse_with_settings(Sweep, Shipping, ["--out", "3"], "prog") == (Sweep("runs"), {"out": 3})
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("--dir", "there"), ("--dir=there",), ("--from", "a", "b", "--dir", "there"), ("there",)], ids=" ".join
+)
+def test_the_directory_may_be_named_by_its_option_where_it_is_the_only_word(words: tuple[str, ...]) -> None:
+    assert parsed(*words).directory == "there"
+    with pytest.raises(KymographError, match="prog cannot use the word 'elsewhere'"):
+        parsed("elsewhere", "--dir", "there")
 
 
 def test_where_takes_settings_as_numbers_truth_values_and_words() -> None:
@@ -233,7 +266,7 @@ def test_hints_are_asked_only_about_options_that_do_not_exist(monkeypatch: pytes
     monkeypatch.setattr(arguments.HINTS, "names", lambda: ["mine"])
     monkeypatch.setattr(arguments.HINTS, "load", lambda name: hint)
     parsed("runs", "--depth=3", "-o", "x", "--width", "2")
-    assert parse_with_settings(Sweep, Config, ["--no-clip", "--out", "x"], "prog") and asked == []
+    assert parse_with_settings(Sweep, Config, ["--no-clip", "--dir", "x"], "prog") and asked == []
     with pytest.raises(KymographError, match=r"^--wdith is --width here$"):
         parsed("runs", "--wdith", "2")
     with pytest.raises(KymographError, match="has no option '--heigth'"):

@@ -25,12 +25,12 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes ``kymograph list`` raise ``error``."""
+    """Makes ``kymograph studies`` raise ``error``."""
 
     def verb(words: list[str]) -> int:
         raise error
 
-    monkeypatch.setattr("kymograph._cli.verbs.experiment.list_verb", verb)
+    monkeypatch.setattr("kymograph._cli.verbs.experiment.studies_verb", verb)
 
 
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
@@ -38,7 +38,7 @@ def test_a_fault_is_an_apology_and_a_saved_traceback(
     error: Exception, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     raising(error, monkeypatch)
-    assert call("list") == FAULT
+    assert call("studies") == FAULT
     said = capsys.readouterr().err
     (saved,) = state.iterdir()
     assert said.count("\n") == 1 and said.startswith("kymograph: sorry") and said.endswith(f"{saved}\n")
@@ -46,7 +46,7 @@ def test_a_fault_is_an_apology_and_a_saved_traceback(
     assert (
         "Traceback (most recent call last)" in text
         and type(error).__name__ in text
-        and "command: kymograph list" in text
+        and "command: kymograph studies" in text
     )
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600 and stat.S_IMODE(state.stat().st_mode) == 0o700
 
@@ -59,7 +59,7 @@ def test_a_traceback_goes_to_the_temporary_directory_if_there_is_no_other(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     raising(KeyError("x"), monkeypatch)
-    assert call("list") == FAULT
+    assert call("studies") == FAULT
     (saved,) = (tmp_path / "temporary").iterdir()
     assert str(saved) in capsys.readouterr().err and stat.S_IMODE(saved.stat().st_mode) == 0o600
 
@@ -103,7 +103,7 @@ def test_debug_prints_the_traceback_and_the_sentence(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     raising(error, monkeypatch)
-    assert call("list", "--debug") == (FAILED if isinstance(error, KymographError) else FAULT)
+    assert call("studies", "--debug") == (FAILED if isinstance(error, KymographError) else FAULT)
     said = capsys.readouterr().err
     assert "Traceback" in said and "in verb" in said and said.splitlines()[-1].startswith("kymograph: ")
 
@@ -120,9 +120,9 @@ def test_a_thread_that_ends_in_a_fault_says_so_in_one_sentence(
         thread.join()
         return 0
 
-    monkeypatch.setattr("kymograph._cli.verbs.experiment.list_verb", verb)
+    monkeypatch.setattr("kymograph._cli.verbs.experiment.studies_verb", verb)
     before = threading.excepthook
-    assert call("list") == 0
+    assert call("studies") == 0
     said = capsys.readouterr().err
     assert "Traceback" not in said and said.startswith("kymograph: sorry") and len(list(state.iterdir())) == 1
     assert threading.excepthook is before
@@ -133,7 +133,7 @@ def test_a_thread_that_ends_in_a_fault_says_so_in_one_sentence(
     [("> /dev/full", 1, "No space left on device"), (">&-", 0, ""), ("> /dev/full 2>&-", 1, ""), ("2>&-", 0, "")],
 )
 def test_an_output_that_cannot_be_written_is_no_traceback(redirection: str, code: int, words: str) -> None:
-    command = f"{sys.executable} -m kymograph list {redirection}"
+    command = f"{sys.executable} -m kymograph studies {redirection}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
     assert done.returncode == code and done.stderr.count("\n") == bool(words) and words in done.stderr
 
@@ -141,7 +141,7 @@ def test_an_output_that_cannot_be_written_is_no_traceback(redirection: str, code
 def test_system_exit_of_a_verb_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     raising(SystemExit(5), monkeypatch)
     with pytest.raises(SystemExit) as exit_:
-        main(["list"])
+        main(["studies"])
     assert exit_.value.code == 5
 
 
@@ -149,7 +149,7 @@ def test_system_exit_of_a_verb_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     "words",
     [
-        ("judge",),
+        ("judge", "runs", "others"),
         ("run", "clipping", "--n-seeds", "0"),
         ("run", "clipping", "--n-seeds", "ten"),
         ("run", "clipping", "--grid", "lrr=1,2"),

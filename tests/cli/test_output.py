@@ -65,8 +65,8 @@ def words(verb: str, root: Path) -> list[str]:
     claims = root.parent / "claims.toml"
     claims.write_text(CLAIM)
     return {
-        "runs": ["runs", str(root)],
-        "one run": ["runs", str(root), "other/s1"],
+        "show": ["show", "--dir", str(root)],
+        "one run": ["show", "other/s1", "--dir", str(root)],
         "watch": ["watch", str(root), "--once"],
         "judge": ["judge", str(root), "--claims", str(claims)],
         "judge --wide": ["judge", str(root), "--claims", str(claims), "--wide"],
@@ -75,7 +75,7 @@ def words(verb: str, root: Path) -> list[str]:
     }[verb]
 
 
-@pytest.mark.parametrize("verb", ["runs", "one run", "watch", "judge", "judge --wide", "export", "error"])
+@pytest.mark.parametrize("verb", ["show", "one run", "watch", "judge", "judge --wide", "export", "error"])
 def test_no_verb_passes_control_characters_on(tmp_path: Path, verb: str, capsys: pytest.CaptureFixture) -> None:
     make(tmp_path / "runs")
     with pytest.raises(SystemExit):

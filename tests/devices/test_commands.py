@@ -69,7 +69,7 @@ def same_json(directory: Path, name: str) -> bool:
 
 def test_calibrate(trained: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = f"{tmp_path}/{{device}}"
-    words = ("calibrate", directory(trained, "resmlp/dfa"), "--draws", "19", "--out", out)
+    words = ("calibrate", directory(trained, "resmlp/dfa"), "--draws", "19", "-o", out)
     on_cpu, on_cuda = on_both(capsys, *words)
     assert on_cpu == on_cuda and "h_2" in on_cpu
     assert same_json(tmp_path, "calibration.json")
@@ -81,7 +81,7 @@ def test_calibrate_a_file_of_the_script(tmp_path: Path, capsys: pytest.CaptureFi
     state = {".".join([names.get(part, part), *rest]): own for (part, *rest), own in _split(net)}
     torch.save({"state_dict": state, "Bs": [torch.randn(8, 7) for _ in range(2)], "test_acc": 0.5}, tmp_path / "net.pt")
     words = ("calibrate", f"{tmp_path}/net.pt", "--data", "digits", "--draws", "19", "--nulls", "fresh")
-    on_cpu, on_cuda = on_both(capsys, *words, "--out", f"{tmp_path}/{{device}}")
+    on_cpu, on_cuda = on_both(capsys, *words, "--dir", f"{tmp_path}/{{device}}")
     assert on_cpu == on_cuda and "h_2" in on_cpu
 
 
@@ -90,7 +90,7 @@ def _split(net: nn.Module) -> Iterator[tuple[list[str], Tensor]]:
 
 
 def test_audit_with_its_ladder(trained: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("audit", directory(trained, "resmlp/dfa"), "--quiet", "--ladder-out", f"{tmp_path}/{{device}}")
+    words = ("audit", directory(trained, "resmlp/dfa"), "--quiet", "--dir", f"{tmp_path}/{{device}}")
     on_cpu, on_cuda = on_both(capsys, *words, "-o", f"{tmp_path}/{{device}}/audit.json")
     assert on_cpu == on_cuda and "descent" in on_cpu
     assert same_json(tmp_path, "audit.json")
@@ -112,7 +112,7 @@ def test_rules(model: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     on_both(
-        capsys, "run", "clipping", "--seeds", "42", "--arms", "extreme/clip", "--out", f"{tmp_path}/{{device}}", *QUICK
+        capsys, "run", "clipping", "--seeds", "42", "--arms", "extreme/clip", "--dir", f"{tmp_path}/{{device}}", *QUICK
     )
     stores = [Store.open(tmp_path / device) for device in ("cpu", "cuda")]
     assert [store.runs[0].provenance["device"] for store in stores] == ["cpu", "cuda"]
@@ -133,7 +133,7 @@ def test_reproduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setattr(reproduce, "stages", lambda *_: stages)
     with pretended_device():
         assert (
-            call("reproduce", "--n-seeds", "1", "--out", str(tmp_path), "--device", "cuda", "--engine", "serial") == 0
+            call("reproduce", "--n-seeds", "1", "--dir", str(tmp_path), "--device", "cuda", "--engine", "serial") == 0
         )
     store = Store.open(tmp_path)
     assert not list(store.failed) and {run.provenance["device"] for run in store} == {"cuda"}
@@ -146,6 +146,6 @@ def test_no_command_with_a_device_is_left_out() -> None:
 
 def test_variance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = f"{tmp_path}/{{device}}"
-    words = ("variance", "snapshot", "--n-seeds", "2", "--arms", "resmlp/bp", "--engine", "serial", "--out", out)
+    words = ("variance", "snapshot", "--n-seeds", "2", "--arms", "resmlp/bp", "--engine", "serial", "--dir", out)
     on_cpu, on_cuda = on_both(capsys, *words, "--epochs", "1", "--depth", "2", "--width", "8", "--batch-size", "40")
     assert on_cpu == on_cuda and "initialisation" in on_cpu

@@ -69,8 +69,8 @@ def test_what_ran_before_does_not_matter(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_every_way_to_run_it_gives_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmup_study.run([3], out=tmp_path / "here", quiet=True)
-    assert call("run", str(FILE), "--seeds", "3", "--out", str(tmp_path / "file")) == 0
-    assert call("run", f"{FILE}:warmup_study", "--seeds", "3", "--engine", "processes", "--workers", "2", "--out",
+    assert call("run", str(FILE), "--seeds", "3", "--dir", str(tmp_path / "file")) == 0
+    assert call("run", f"{FILE}:warmup_study", "--seeds", "3", "--engine", "processes", "--workers", "2", "--dir",
                 str(tmp_path / "workers")) == 0  # fmt: skip
     found = [ky.Store.open(tmp_path / name) for name in ("here", "file", "workers")]
     for store in found[1:]:

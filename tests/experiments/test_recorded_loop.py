@@ -63,7 +63,7 @@ def test_every_view_works_on_recorded_runs(tmp_path: Path, capsys: pytest.Captur
             loop(tmp_path / "runs", arm, seed, headlines={"x": "the number"})
     assert call("report", str(tmp_path / "runs"), "-o", str(tmp_path / "page.html")) == 0
     assert "the number" in (tmp_path / "page.html").read_text()
-    assert call("figure", "mine-curves", "--from", str(tmp_path / "runs"), "--out", str(tmp_path / "figures")) == 0
+    assert call("figure", "mine-curves", "--dir", str(tmp_path / "runs"), "-o", str(tmp_path / "figures")) == 0
     assert list((tmp_path / "figures").glob("*.png"))
     assert call("export", str(tmp_path / "runs"), "--to", "csv", "--output", str(tmp_path / "runs.csv")) == 0
 
@@ -193,7 +193,7 @@ def test_a_finished_run_can_be_gone_past(tmp_path: Path) -> None:
 
 def test_a_seed_that_is_not_registered_is_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "claims.toml").write_text(CLAIM)
-    assert call("register", str(tmp_path / "runs"), str(tmp_path / "claims.toml")) == 0
+    assert call("register", str(tmp_path / "claims.toml"), "--dir", str(tmp_path / "runs")) == 0
     assert "seeds: 42 123 456 " in capsys.readouterr().out
     loop(tmp_path / "runs", "low", 42)
     assert "decides nothing" not in capsys.readouterr().err

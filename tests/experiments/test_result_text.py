@@ -80,7 +80,7 @@ def test_a_reason_is_shown_once_with_the_first_of_its_runs(tmp_path: Path) -> No
             "  failed: bad, seed 0 and 2 other runs: it broke",
             "  failed: bad, seed 1: it burst",
         }
-        assert len(lines) == 3 and "`kymograph runs runs --status failed`" in lines[2]
+        assert len(lines) == 3 and "`kymograph show --dir runs --status failed`" in lines[2]
 
 
 def test_reasons_beyond_the_first_five_are_counted(tmp_path: Path) -> None:

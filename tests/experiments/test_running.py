@@ -121,10 +121,10 @@ def test_a_first_run_reads_the_log_once_and_loads_the_study_to_plan_and_to_compu
     counted(Declaration, "from_json")
     study = Path(__file__).parents[1] / "studies" / "warmup_example.py"
     words = ["run", f"{study}:warmup_study", "--seeds", "1", "2", "--steps", "5", "--engine", "serial", "--quiet"]
-    assert run_verb([*words, "--out", str(tmp_path)], debug=False) == 0
+    assert run_verb([*words, "--dir", str(tmp_path)], debug=False) == 0
     assert counts["Log.read"] == 1 and counts["Declaration.from_json"] <= 1
     stacks = 4
     assert counts["CodeReference.load"] == 1 + stacks, "to plan, and once for every stack that is computed"
     counts.clear()
-    assert run_verb([*words, "--out", str(tmp_path)], debug=False) == 0
+    assert run_verb([*words, "--dir", str(tmp_path)], debug=False) == 0
     assert counts == {"Log.read": 1, "CodeReference.load": 1, "Declaration.from_json": 1}

@@ -241,7 +241,7 @@ def test_rules_by_name_and_pattern_and_those_that_make_no_sense() -> None:
 def test_a_study_in_one_function_is_tuned_in_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "hill.py"
     file.write_text(HILL)
-    assert call("run", str(file), "--n-seeds", "10", "--out", str(tmp_path / "runs"), "--engine", "serial") == 0
+    assert call("run", str(file), "--n-seeds", "10", "--dir", str(tmp_path / "runs"), "--engine", "serial") == 0
     said = capsys.readouterr().out
     assert "tuning: 24 computed, 0 found, 0 failed" in said and "steep: lr 0.1 (highest mean score" in said
     assert call("judge", str(tmp_path / "runs")) == 0

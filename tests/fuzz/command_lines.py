@@ -24,28 +24,29 @@ ODD = (
     "x" * 300,
     "less", "loss=less", "runs", "claims.toml", "settings.toml", "runs.zip", "net.pt", "log.json", "cpu", "cuda",
     "absent",
-    "--", "-o", "--out", "serial", "csv", "0x10", "١", "1_000", "+1", "1.5", ".", "..", "~", "json", "42",
+    "--", "-o", "--out", "--from", "--dir", "serial", "csv", "0x10", "١", "1_000", "+1", "1.5", ".", "..", "~",
+    "json", "42",
 )  # fmt: skip
 POSITIONAL: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "list": ((), ("coin.py",), ("depth",)),
+    "studies": ((), ("coin.py",), ("depth",)),
     "run": (("coin.py",), ("depth",), ("clipping",), ("snapshot",), ("calibration",), ("audit",)),
     "variance": (("coin.py",), ("snapshot",)),
     "new": (("study", "mine"),),
-    "runs": (("runs",), ("runs", "fair/s1"), ("runs", "bent/*")),
+    "show": ((), ("fair/s1",), ("bent/*", "--dir", "runs"), ("runs", "fair/s1")),
     "watch": (("runs", "--once"), ("runs/coin", "--once")),
     "calibrate": (("claims.toml",),),  # networks are among the files
     "audit": (("claims.toml",),),
     "judge": (("runs",), ("ours", "theirs", "--csv")),
     "power": (("claims.toml", "--n", "6", "--effect", "1"),),
-    "register": (("../out/new", "claims.toml"),),
+    "register": (("claims.toml", "--dir", "../out/new"), ("../out/new", "claims.toml")),
     "verify": (("runs",), ("runs.zip",)),
     "bundle": (("runs", "-o", "../out/b.zip"),),
     "abandon": (("runs", "--reason", "dear"), ("runs", "--reason", "dear", "--finished")),
-    "figure": (("--list",), ("absent", "--from", "runs")),
+    "figure": (("--list",), ("absent", "--dir", "runs")),
     "report": (("runs", "-o", "../out/r.html"),),
     "export": (("runs", "--to", "csv", "--output", "../out/x.csv"), ("runs", "--to", "json", "--output", "../out/x")),
     "completion": (("bash",),),
-    "fetch": (("cifar10", "../out/data"),),
+    "fetch": (("cifar10", "-o", "../out/data"),),
 }
 """What a verb needs to get as far as its options; whatever follows may take its place."""
 

@@ -133,8 +133,8 @@ def build(root: Path) -> Path:
     (root / "settings.toml").write_text(SETTINGS)
     coin = str(root / "coin.py")
     serial = ("--engine", "serial", "--quiet")
-    assert call("run", coin, "--seeds", *map(str, RUNNING_COIN), "--out", str(root / "runs"), *serial) == 0
-    assert call("run", coin, "--seeds", "1", "--arms", "cursed", "--out", str(root / "runs"), *serial) == 1
+    assert call("run", coin, "--seeds", *map(str, RUNNING_COIN), "--dir", str(root / "runs"), *serial) == 0
+    assert call("run", coin, "--seeds", "1", "--arms", "cursed", "--dir", str(root / "runs"), *serial) == 1
     assert call("bundle", str(root / "runs"), "-o", str(root / "runs.zip"), "--study", coin) == 0
     shutil.copytree(root / "runs", root / "beating")
     spec = RunSpec("coin", "fair", 9, {"tosses": 4}, 1)
@@ -146,7 +146,7 @@ def build(root: Path) -> Path:
     beat.write_bytes(content)
     (root / "loop.py").write_text(LOOP)
     with mock.patch.dict(os.environ, {"STOP_AT": "12"}):
-        interrupted = call("run", str(root / "loop.py"), "--seeds", "1", "--arms", "slow", "--out",
+        interrupted = call("run", str(root / "loop.py"), "--seeds", "1", "--arms", "slow", "--dir",
                            str(root / "stopped"), *serial)  # fmt: skip
     assert interrupted == 130 and len(list(root.glob("stopped/loop/*.part/state.safetensors"))) == 1
     row = {"hidden_norms": [1.0, 2.0, 3.0], "bp_grad_norms_per_sample_med": [0.1, 0.2, 0.3]}

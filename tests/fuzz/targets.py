@@ -13,10 +13,10 @@ RUNS: Mapping[tuple[str, ...], float] = {
     ("judge", "runs", "--json", f"{OUT}/v.json"): 4,
     ("judge", "runs", "--study", "coin", "--markdown", f"{OUT}/v.md", "--wide"): 2,
     ("report", "runs", "-o", f"{OUT}/r.html"): 3,
-    ("runs", "runs"): 4,
-    ("runs", "runs", "--json"): 3,
-    ("runs", "runs", "fair/s1"): 2,
-    ("runs", "runs", "--status", "damaged", "--where", "lr=0.1"): 1,
+    ("show",): 4,
+    ("show", "--json"): 3,
+    ("show", "fair/s1"): 2,
+    ("show", "--status", "damaged", "--where", "lr=0.1"): 1,
     ("watch", "runs", "--once"): 4,
     ("verify", "runs"): 5,
     ("export", "runs", "--to", "csv", "--output", f"{OUT}/x.csv"): 3,
@@ -26,16 +26,16 @@ RUNS: Mapping[tuple[str, ...], float] = {
     ("export", "runs", "--to", "tensorboard", "--output", f"{OUT}/tb"): 1,
     ("export", "runs", "--to", "mlflow", "--output", f"{OUT}/m.db"): 0.02,
     ("bundle", "runs", "-o", f"{OUT}/b.zip"): 1,
-    ("figure", "coin-curves", "--from", "runs", "--out", f"{OUT}/f"): 0.05,
+    ("figure", "coin-curves", "--dir", "runs", "-o", f"{OUT}/f"): 0.05,
     ("abandon", "runs", "--reason", "too dear", "--study", "coin", "--finished"): 1,
-    ("run", "coin.py", "--seeds", "1", "2", "3", "--out", "runs", "--engine", "serial", "--quiet"): 2,
-    ("register", "runs", "claims.toml"): 1,
+    ("run", "coin.py", "--seeds", "1", "2", "3", "--dir", "runs", "--engine", "serial", "--quiet"): 2,
+    ("register", "claims.toml"): 1,
 }
 """Commands on a directory of runs, and how often each is drawn: those that take long are drawn seldom."""
 _IMAGE_OPTIONS = tuple(word for key, value in IMAGES.items() for word in (f"--{key.replace('_', '-')}", str(value)))
 _NETWORK = ("--images", "8", "--data-dir", "cifar")
 _HALF = ("run", "snapshot", "--seeds", "1", "--arms", "resmlp/dfa", *_IMAGE_OPTIONS, "--checkpoint-every", "1",
-         "--data-dir", "cifar", "--out", "half", "--engine", "serial", "--quiet")  # fmt: skip
+         "--data-dir", "cifar", "--dir", "half", "--engine", "serial", "--quiet")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,35 +77,35 @@ TARGETS = (
     Target("log", "runs/log/*.jsonl", _COIN, RUNS, 4, "log", sealed=True),
     Target("claims", "claims.toml", _COIN, {
         ("judge", "runs", "--claims", "claims.toml"): 4,
-        ("register", f"{OUT}/new", "claims.toml"): 2,
+        ("register", "claims.toml", "--dir", f"{OUT}/new"): 2,
         ("power", "claims.toml", "--n", "6", "--effect", "1"): 0.05,
     }, 2),
     Target("settings", "settings.toml", ("settings.toml", "coin.py"), {
-        ("run", "coin.py", "--config", "settings.toml", "--out", f"{OUT}/new", "--engine", "serial", "--quiet"): 1,
+        ("run", "coin.py", "--config", "settings.toml", "--dir", f"{OUT}/new", "--engine", "serial", "--quiet"): 1,
     }, 2),
     Target("csv", "*/loss.csv", ("ours", "theirs"), {
         ("judge", "ours", "theirs", "--csv", "--direction", "less", "--json", f"{OUT}/v.json"): 1,
     }, 2),
     Target("script log", "log.json", ("log.json",), {
-        ("figure", "snapshot-resmlp", "--from", "log.json", "--out", f"{OUT}/f"): 1,
+        ("figure", "snapshot-resmlp", "--dir", "log.json", "-o", f"{OUT}/f"): 1,
     }, 0.7, "json"),
     Target("heartbeat", "beating/coin/.running/*.json", ("beating", "coin.py"), {
         ("watch", "beating", "--once"): 4,
-        ("runs", "beating"): 1,
+        ("show", "--dir", "beating"): 1,
         ("judge", "beating"): 1,
         ("verify", "beating"): 1,
-        ("run", "coin.py", "--seeds", "1", "4", "--out", "beating", "--engine", "serial", "--quiet"): 2,
+        ("run", "coin.py", "--seeds", "1", "4", "--dir", "beating", "--engine", "serial", "--quiet"): 2,
     }, 1, "json"),
     Target("state", "stopped/loop/*.part/state.safetensors", ("stopped", "loop.py"), {
-        ("run", "loop.py", "--seeds", "1", "--arms", "slow", "--out", "stopped", "--engine", "serial", "--quiet"): 1,
+        ("run", "loop.py", "--seeds", "1", "--arms", "slow", "--dir", "stopped", "--engine", "serial", "--quiet"): 1,
     }, 1, "tensors"),
     Target("bundle", "runs.zip", ("runs.zip",), {("verify", "runs.zip"): 1}, 2, sealed=True),
     Target("checkpoint", "image/snapshot/*/checkpoint.safetensors", ("image", "cifar"), {
-        ("calibrate", "image/snapshot/RUN", "--draws", "19", *_NETWORK, "--out", f"{OUT}/c"): 1,
+        ("calibrate", "image/snapshot/RUN", "--draws", "19", *_NETWORK, "-o", f"{OUT}/c"): 1,
         ("audit", "image/snapshot/RUN", "--no-ladder", *_NETWORK): 0.1,
     }, 0.7, "record", sealed=True),
     Target("script network", "net.pt", ("net.pt", "cifar"), {
-        ("calibrate", "net.pt", "--draws", "19", *_NETWORK, "--out", f"{OUT}/c"): 1,
+        ("calibrate", "net.pt", "--draws", "19", *_NETWORK, "-o", f"{OUT}/c"): 1,
         ("audit", "net.pt", "--no-ladder", *_NETWORK): 0.1,
     }, 0.7),
     Target("resume", "half/snapshot/*.part/resume.safetensors", ("half", "cifar"), {_HALF: 1}, 0.4, "tensors"),

@@ -96,7 +96,7 @@ def toml(base: str) -> st.SearchStrategy[str]:
     ("name", "base", "words"),
     [
         ("claims.toml", CLAIMS, ("judge", "runs", "--claims", "claims.toml")),
-        ("settings.toml", SETTINGS, ("run", "coin.py", "--config", "settings.toml", "--out", "../out/new", "--quiet")),
+        ("settings.toml", SETTINGS, ("run", "coin.py", "--config", "settings.toml", "--dir", "../out/new", "--quiet")),
     ],
 )
 def test_texts(name: str, base: str, words: tuple[str, ...], workspace: Workspace) -> None:

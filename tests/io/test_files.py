@@ -108,7 +108,7 @@ def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
 
 
 def test_links_in_a_circle_lead_nowhere_and_raise_nothing(tmp_path: Path) -> None:
-    """``kymograph figure --from`` a link to itself used to end in an apology."""
+    """``kymograph figure --dir`` a link to itself used to end in an apology."""
     loop = tmp_path / "log.json"
     loop.symlink_to(loop)
     assert real_path(loop).name == "log.json"

@@ -69,7 +69,7 @@ def test_an_id_or_its_start_is_a_name_too(runs: list[NamedRun]) -> None:
 def test_an_unknown_name_is_one_sentence(runs: list[NamedRun]) -> None:
     with pytest.raises(KymographError, match=r"there is no run 'bda/s1'; did you mean 'bad/s1'\?"):
         match(runs, "bda/s1")
-    with pytest.raises(KymographError, match="list them with `kymograph runs DIR`"):
+    with pytest.raises(KymographError, match="list them with `kymograph show`"):
         match(runs, "qqqqqqqqqqqq")
 
 

@@ -131,7 +131,7 @@ def test_the_exact_chain_as_feedback_has_cosine_one() -> None:
 
 def test_the_command_tells_writes_and_draws(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run = next(run for run in store if run.arm == "penalised")
-    assert call("calibrate", str(run.directory), "--draws", "99", "--out", str(tmp_path), "--seed", str(run.seed)) == 0
+    assert call("calibrate", str(run.directory), "--draws", "99", "-o", str(tmp_path), "--seed", str(run.seed)) == 0
     out = capsys.readouterr().out
     for word in ("training B", "deep mean", "p (Holm)", "positive control", "99 draws"):
         assert word in out
@@ -139,7 +139,7 @@ def test_the_command_tells_writes_and_draws(store: Store, tmp_path: Path, capsys
     assert content["deep"]["observed"] == pytest.approx(run.summary["deep_cosine"], rel=1e-6)
     assert len(content["layers"][0]["nulls"]["fresh"]["draws"]) == 99
     assert (tmp_path / "calibration.png").stat().st_size > 5000
-    assert call("figure", "calibration", "--from", str(store.root), "--out", str(tmp_path)) == 0
+    assert call("figure", "calibration", "--dir", str(store.root), "-o", str(tmp_path)) == 0
 
 
 def script_file(path: Path, names: tuple[str, str, str] = ("ln", "w1", "w2")) -> ResidualMLP:
@@ -168,7 +168,7 @@ def test_the_scripts_checkpoint_is_read_whatever_its_layers_are_called(tmp_path:
     x, _ = Batches(digits(), 8).test(5)
     torch.testing.assert_close(trained.net(x), net(x))
     assert trained.accuracy == 0.36 and len(trained.feedback) == 2
-    assert call("calibrate", str(tmp_path / "x.pt"), "--data", "digits", "--draws", "19", "--out", str(tmp_path)) == 0
+    assert call("calibrate", str(tmp_path / "x.pt"), "--data", "digits", "--draws", "19", "-o", str(tmp_path)) == 0
 
 
 class Bomb:
@@ -209,7 +209,7 @@ def test_a_hostile_or_broken_pt_runs_nothing_and_gets_one_sentence(
         path.write_bytes(b"" if harm == "empty" else b"hello")
     before = path.read_bytes()
     capsys.readouterr()
-    assert call("calibrate", str(path), "--data", "digits", "--out", str(tmp_path / "out")) == 1
+    assert call("calibrate", str(path), "--data", "digits", "-o", str(tmp_path / "out")) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "x.pt" in error and not recwarn.list
     assert not target.exists() and path.read_bytes() == before and not (tmp_path / "out").exists()
@@ -236,7 +236,7 @@ def test_the_network_of_a_run_is_checked_before_it_is_used(
         (run / CHECKPOINT).unlink()
     for path in (run, run / CHECKPOINT):
         capsys.readouterr()
-        assert call("calibrate", str(path), "--images", "8", "--draws", "19", "--out", str(tmp_path / "out")) == 1
+        assert call("calibrate", str(path), "--images", "8", "--draws", "19", "-o", str(tmp_path / "out")) == 1
         error = capsys.readouterr().err
         assert error.count("\n") == 1 and CHECKPOINT in error and "delete" in error
         with pytest.raises(KymographError, match=CHECKPOINT):
@@ -275,6 +275,6 @@ def test_a_broken_checkpoint_of_ours_gets_one_sentence(
         )
         path.write_bytes((bp.runs[0].directory / CHECKPOINT).read_bytes())
     capsys.readouterr()
-    assert call("calibrate", str(path), "--out", str(tmp_path / "out")) == 1
+    assert call("calibrate", str(path), "-o", str(tmp_path / "out")) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and "c.safetensors" in error and not (tmp_path / "out").exists()

@@ -184,7 +184,7 @@ def test_only_the_nulls_asked_for_are_drawn_and_fresh_is_always_there(
 ) -> None:
     words = ("calibrate", str(checkpoint), "--data", "digits", "--draws", "19", "--images", "50")
     out = str(tmp_path / "out")
-    assert call(*words, "--device", "cpu", "--nulls", "rows", "--out", out) == 0
+    assert call(*words, "--device", "cpu", "--nulls", "rows", "-o", out) == 0
     text = capsys.readouterr().out
     assert text.startswith("test accuracy 0.2500\n") and "50 images, 19 draws" in text
     assert "rows (neurons) permuted" in text and "(classes) permuted" not in text and "fresh B" in text
@@ -196,7 +196,7 @@ def test_the_data_directory_is_an_argument_and_not_the_environment(
 ) -> None:
     monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
     before, absent = dict(os.environ), str(tmp_path / "absent")
-    for verb, extra in (("calibrate", ("--out", str(tmp_path / "out"))), ("audit", ("--no-ladder",))):
+    for verb, extra in (("calibrate", ("-o", str(tmp_path / "out"))), ("audit", ("--no-ladder",))):
         assert call(verb, str(checkpoint), "--data", "cifar10", "--data-dir", absent, *extra) == 1
         assert absent in capsys.readouterr().err
     assert dict(os.environ) == before and not (tmp_path / "out").exists()

@@ -408,7 +408,7 @@ def test_the_command_draws_what_is_asked_for(
 ) -> None:
     drawn = []
     monkeypatch.setattr("kymograph._pictures.saving.save_figure", lambda figure, *_, **__: drawn.append(figure) or [])
-    words = ("figure", "snapshot-resmlp", "--from", *map(str, logs), "--spread")
+    words = ("figure", "snapshot-resmlp", "--dir", *map(str, logs), "--spread")
     assert call(*words, "sd") == 0
     assert named_bands(drawn[0])[3] == [SD.label(True)]
     assert call(*words, "std") == 2 and "there is no spread 'std'; did you mean 'sd'?" in capsys.readouterr().err

@@ -68,7 +68,7 @@ def test_a_shell_that_does_not_know_the_command_is_told_how(monkeypatch: pytest.
     assert list(next_commands(Path("runs"), "depth")) == [
         "source .venv/bin/activate",
         "kymograph judge runs --study depth",
-        "kymograph figure depth-differences --from runs",
+        "kymograph figure depth-differences --dir runs",
         "kymograph new study mine",
     ]
 

@@ -10,7 +10,7 @@ from kymograph._errors import KymographError
 from kymograph._studies.loading import load_study
 from kymograph_studies.scripts.flags import SCRIPT_FLAGS, SCRIPTED, answer
 
-RUN = ("--out", "--seeds", "--arms", "--width", "--log-every", "--random-targets", "--skip")
+RUN = ("--dir", "--seeds", "--arms", "--width", "--log-every", "--random-targets", "--skip")
 
 
 def said(*words: str, program: str = "kymograph run snapshot", known: tuple[str, ...] = RUN) -> str | None:
@@ -21,7 +21,7 @@ def test_a_flag_is_answered_with_its_value_however_it_is_written() -> None:
     expected = "--d_hidden is the setting width here: --width 64"
     assert said("--d_hidden", "64") == said("--d-hidden", "64") == said("--d_hidden=64") == expected
     assert said("--d_hidden") == said("--d_hidden", "--quiet") == "--d_hidden is the setting width here: --width ..."
-    assert said("--output_dir", "my runs") == "--output_dir is the option --out here: --out 'my runs'"
+    assert said("--output_dir", "my runs") == "--output_dir is the option --dir here: --dir 'my runs'"
 
 
 def test_options_that_are_the_same_here_are_left_alone() -> None:
@@ -56,8 +56,10 @@ def test_a_flag_of_another_command_is_answered_with_that_command() -> None:
 
 def test_commands_that_stand_for_no_script_keep_their_own_errors() -> None:
     assert "judge" not in SCRIPTED and said("--seed", "1", program="kymograph judge", known=("--study",)) is None
-    out = said("--output_dir", "x", program="kymograph figure", known=("--out",))
-    assert out == "--output_dir is the option --out here: --out x", "what has the option says so"
+    out = said("--output_dir", "x", program="kymograph reproduce", known=("--dir",))
+    assert out == "--output_dir is the option --dir here: --dir x", "what has the option says so"
+    out = said("--output_dir", "x", program="kymograph figure", known=("--dir", "--output"))
+    assert out == "--output_dir is the option --output here: --output x", "its --dir is read, not written"
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,4 @@ def test_what_an_answer_names_exists(script_flag) -> None:
     for word in re.findall(r"[a-z]+/[\w/]+", script_flag.instead):
         assert word in known
     option = script_flag.instead.split()[0].removeprefix("--").replace("-", "_")
-    assert option in {"arms", "out", "seeds"} or hasattr(study.config_type, option)
+    assert option in {"arms", "dir", "seeds"} or hasattr(study.config_type, option)

@@ -46,7 +46,7 @@ def test_the_scripts_logs_are_written_read_and_drawn(store: Store, tmp_path: Pat
         assert entry[norms] == run.series["stream_norm"].value[-1].tolist()
         np.testing.assert_allclose(entry[gradient], run.series["stream_grad"].value[-1] / 360)
     for source in ([str(path) for path in sorted(logs.glob("*.json"))], [str(logs)]):
-        assert call("figure", figure, "--from", *source, "--out", str(tmp_path / "out")) == 0
+        assert call("figure", figure, "--dir", *source, "-o", str(tmp_path / "out")) == 0
         drawn = tmp_path / "out" / f"{figure.replace('snapshot-', 'figure_snapshot_')}.pdf"
         assert drawn.stat().st_size > 5000
         drawn.unlink()
@@ -95,20 +95,20 @@ def test_a_foreign_log_gets_one_sentence(
 ) -> None:
     path = tmp_path / "log.json"
     path.write_bytes(content)
-    assert call("figure", "snapshot-resmlp", "--from", str(path), "--out", str(tmp_path / "out")) == 1
+    assert call("figure", "snapshot-resmlp", "--dir", str(path), "-o", str(tmp_path / "out")) == 1
     error = capsys.readouterr().err
     assert message in error and "log.json" in error and error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 def test_missing_logs_and_rules_are_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == 1
+    assert call("figure", "snapshot-resmlp", "--dir", str(tmp_path / "a.json"), str(tmp_path / "b.json")) == 1
     assert "there is no file" in capsys.readouterr().err
     (tmp_path / "only.json").write_text(json.dumps({"dfa_log": [ENTRY]}))
-    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1
+    assert call("figure", "snapshot-resmlp", "--dir", str(tmp_path)) == 1
     assert "resmlp/bp" in capsys.readouterr().err
     os.truncate(tmp_path / "only.json", 3 * 2**30)
-    assert call("figure", "snapshot-vit", "--from", str(tmp_path / "only.json")) == 1
+    assert call("figure", "snapshot-vit", "--dir", str(tmp_path / "only.json")) == 1
     assert "the limit of 268,435,456" in capsys.readouterr().err
 
 
@@ -123,7 +123,7 @@ def log(directory: Path, name: str, points: int = 3, key: str = "hidden_norms", 
 
 def test_logs_that_are_no_seeds_of_one_set_up_are_not_averaged(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     def refused(figure: str, *logs: str) -> str:
-        assert call("figure", figure, "--from", *logs, "--out", str(tmp_path / "out")) == 1
+        assert call("figure", figure, "--dir", *logs, "-o", str(tmp_path / "out")) == 1
         return capsys.readouterr().err
 
     plain = log(tmp_path, "plain", seed=42, epochs=2)
@@ -165,10 +165,10 @@ def test_runs_that_are_no_seeds_of_one_set_up_are_neither_exported_nor_averaged(
     output = tmp_path / "log.json"
     words = ("export", str(tmp_path), "--to", "script", "--seed", "42", "--output", str(output))
     assert call(*words, "--arms", *arms) == 1 and "differ in" in capsys.readouterr().err and not output.exists()
-    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path)) == 1 and "differ in" in capsys.readouterr().err
+    assert call("figure", "snapshot-resmlp", "--dir", str(tmp_path)) == 1 and "differ in" in capsys.readouterr().err
     options = {"arms": ["resmlp/dfa"], "out": tmp_path, "quiet": True, "epochs": 2, "width": 4}
     kymograph.run("snapshot", seeds=[123], penalty=5.0, **options)
-    assert call("figure", "snapshot-resmlp", "--from", str(tmp_path), "--where", "epochs=2") == 1
+    assert call("figure", "snapshot-resmlp", "--dir", str(tmp_path), "--where", "epochs=2") == 1
     assert "differ in penalty (0.0 and 5.0)" in capsys.readouterr().err
     kymograph.run("snapshot", seeds=[456], log_every=2, **options)
     assert call(*words, "--arms", *arms, "--where", "epochs=2") == 0

@@ -290,7 +290,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
 
 
 def test_settings_are_checked_with_the_arms_own(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    words = ("run", "snapshot", "--epochs", "1", "--width", "8", "--seeds", "42", "--out", str(tmp_path), "--quiet")
+    words = ("run", "snapshot", "--epochs", "1", "--width", "8", "--seeds", "42", "--dir", str(tmp_path), "--quiet")
     assert call(*words, "--arms", "resmlp/dfa", "--penalty", "0.5") == 0
     assert "1 run computed" in capsys.readouterr().out
     assert Store.open(tmp_path).runs[0].config["penalty"] == 0.5
@@ -317,7 +317,7 @@ def test_an_output_that_is_no_number_is_no_answer(store: Store) -> None:
 
 @pytest.mark.slow
 def test_figures_from_the_store_keep_their_published_names(store: Store, tmp_path: Path) -> None:
-    assert call("figure", "--from", str(store.root), "--out", str(tmp_path)) == 0
+    assert call("figure", "--dir", str(store.root), "-o", str(tmp_path)) == 0
     names = {path.name for path in tmp_path.glob("*.pdf")}
     assert names == {"figure_snapshot_resmlp.pdf", "figure_snapshot_vit.pdf", "snapshot-kymograph.pdf",
                      "snapshot-kymograph-gradient.pdf", "snapshot-differences.pdf"}  # fmt: skip

@@ -141,7 +141,7 @@ SERIAL = ("--engine", "serial", "--quiet")
 
 
 def test_the_command_runs_every_source_and_prints_the_table(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    words = ("variance", REFERENCE, "--n-seeds", "10", "--arms", "learned", "--epochs", "3", "--out", str(tmp_path))
+    words = ("variance", REFERENCE, "--n-seeds", "10", "--arms", "learned", "--epochs", "3", "--dir", str(tmp_path))
     assert call(*words, *SERIAL) == 0
     text = capsys.readouterr().out
     assert "varying: 40 runs computed, 0 found, 0 failed" in text and "ln size: initialisation varies it most" in text
@@ -163,7 +163,7 @@ def test_the_command_runs_every_source_and_prints_the_table(tmp_path: Path, caps
 def test_mistakes_are_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture, words: tuple[str, ...], error: str
 ) -> None:
-    assert call("variance", *words, "--out", str(tmp_path / "runs")) == (1 if words == ("depth",) else 2)
+    assert call("variance", *words, "--dir", str(tmp_path / "runs")) == (1 if words == ("depth",) else 2)
     printed = capsys.readouterr().err
     assert error in printed and printed.count("\n") == 1 and not (tmp_path / "runs").exists()
 
@@ -183,7 +183,7 @@ def test_failed_runs_are_counted_and_the_exit_code_says_so(
 
     load_study(REFERENCE)  # which imports the module anew the first time, and would undo what is patched below
     monkeypatch.setattr("tests.studies.varying._drawn", fails)
-    assert call("variance", REFERENCE, "--n-seeds", "2", "--arms", "learned", "--out", str(tmp_path), *SERIAL) == 1
+    assert call("variance", REFERENCE, "--n-seeds", "2", "--arms", "learned", "--dir", str(tmp_path), *SERIAL) == 1
     captured = capsys.readouterr()
     assert "0 runs computed, 0 found, 8 failed" in captured.out and "No two sources" in captured.out
     assert "failed: learned, seed 42 and 7 other runs: RuntimeError: no" in captured.err

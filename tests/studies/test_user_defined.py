@@ -74,7 +74,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the study's file and its runs."""
     directory = tmp_path_factory.mktemp("user")
     write_study(directory)
-    done = in_a_process("run", "decay_study.py", *SEEDS, "--out", "runs", "--workers", "1", cwd=directory)
+    done = in_a_process("run", "decay_study.py", *SEEDS, "--dir", "runs", "--workers", "1", cwd=directory)
     assert "decay: 20 runs computed, 0 found, 0 failed" in done.stdout and "final level" in done.stdout
     return directory
 
@@ -96,7 +96,7 @@ def test_nothing_is_written_next_to_it(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_running_again_by_another_reference_computes_nothing(workspace: Path) -> None:
     for reference in ("decay_study.py:Decay", "decay_study:Decay", str(workspace / "decay_study.py")):
-        done = command("run", reference, *SEEDS, "--out", "runs", "--quiet", cwd=workspace)
+        done = command("run", reference, *SEEDS, "--dir", "runs", "--quiet", cwd=workspace)
         assert "0 runs computed, 20 found" in done.stdout
 
 
@@ -116,7 +116,7 @@ def test_it_is_judged_drawn_reported_watched_and_exported_without_its_code(works
     verdicts = json.loads(_judged(runs, tmp_path))
     assert [row["verdict"] for row in verdicts] == ["SUPPORTED"]
     assert verdicts[0]["registration"] == "registered" and verdicts[0]["settings"] == {"steps": 5}
-    command("figure", "--from", runs, "--out", str(tmp_path / "figures"), cwd=tmp_path)
+    command("figure", "--dir", runs, "-o", str(tmp_path / "figures"), cwd=tmp_path)
     assert {path.stem for path in (tmp_path / "figures").glob("*.png")} >= {"decay-curves", "decay-kymograph"}
     command("report", runs, "-o", str(tmp_path / "report.html"), cwd=tmp_path)
     page = (tmp_path / "report.html").read_text()
@@ -143,11 +143,11 @@ def _judged(runs: str, out: Path) -> str:
 def test_its_own_figures_are_drawn_when_the_user_names_its_code(workspace: Path, tmp_path: Path) -> None:
     words = [
         "figure",
-        "--from",
+        "--dir",
         str(workspace / "runs"),
         "--study",
         str(workspace / "decay_study.py"),
-        "--out",
+        "-o",
         str(tmp_path),
     ]
     command(*words, cwd=workspace)
@@ -198,7 +198,7 @@ def test_after_an_edit_its_runs_are_computed_again_and_the_old_ones_are_supersed
     assert note.startswith("20 runs of the study's earlier code (source ") and note.endswith("superseded and not used")
     store = kymograph.Store.open(runs)
     assert len(store) == 40 and len(store.current()) == 20
-    command("figure", "decay-curves", "--from", "runs", cwd=tmp_path)
+    command("figure", "decay-curves", "--dir", "runs", cwd=tmp_path)
     command("report", "runs", cwd=tmp_path)
     (tmp_path / edited).write_text(before)
     again = command(*words, cwd=tmp_path)

@@ -41,7 +41,7 @@ class Rig:
     def start(self, study: Path, seeds: Sequence[int], out: Path, *more: str) -> subprocess.Popen:
         """Runs the study by the command line, in a process of its own."""
         given = [f"--{name.replace('_', '-')}={value}" for name, value in self.options.items()]
-        command = ["run", str(study), "--seeds", *map(str, seeds), "--out", str(out), "--engine", self.engine,
+        command = ["run", str(study), "--seeds", *map(str, seeds), "--dir", str(out), "--engine", self.engine,
                    "--workers", "2", "--device", "cpu", "--quiet", *given, *more]  # fmt: skip
         return subprocess.Popen([sys.executable, "-m", "kymograph", *command], stdout=subprocess.DEVNULL)
 

@@ -37,7 +37,7 @@ def test_a_finished_run_is_never_computed_again(tmp_path: Path) -> None:
 
 
 def test_the_command_exits_with_1_if_a_run_failed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "kymograph", "run", FAILING, "--seeds", "1", "2", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "kymograph", "run", FAILING, "--seeds", "1", "2", "--dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "3 runs computed, 0 found, 1 failed" in done.stdout

@@ -108,7 +108,7 @@ def test_python_m_kymograph_does_not_import_from_the_current_directory(tmp_path:
     here.mkdir()
     sign = trapped(here)
     done = subprocess.run(
-        [sys.executable, "-m", "kymograph", "list"],
+        [sys.executable, "-m", "kymograph", "studies"],
         cwd=here, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0 and not sign.exists(), done.stderr

@@ -69,7 +69,7 @@ def _unregistered_settings(
         return None
     return (
         f"the claims of {study.name} are not registered for {', '.join(departures.values())}; such runs are judged "
-        "only with --where, as post hoc (in another --out they would be registered)"
+        "only with --where, as post hoc (in another directory they would be registered)"
     )
 
 
@@ -103,7 +103,7 @@ def _changed_claims(directory: Directory, study: Study[Any], grid: Grid) -> str 
     return (
         f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
         f"{directory.root}, which remain binding; `kymograph judge` with --study and the study's file judges both "
-        "versions, the new one as post hoc; to register it, use another --out"
+        "versions, the new one as post hoc; to register it, use another directory"
     )
 
 

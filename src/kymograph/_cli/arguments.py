@@ -1,13 +1,16 @@
 """Turns command lines into dataclasses with tyro, every mistake into one sentence; options that verbs share.
 
-A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown` and
-`choice` go into ``Annotated``:
+A verb declares its options as a frozen dataclass whose docstrings are the help texts. `positional`, `shown`,
+`choice` and `Formerly` go into ``Annotated``:
 
     @dataclass(frozen=True)
     class Options:
-        directory: Annotated[str, positional(), shown("DIR")]
-        output: Annotated[str, shown("FILE", short="-o")] = "report.html"
+        directory: Annotated[str, positional(), shown("[DIR]")] = "runs"
+        output: Annotated[str, shown("FILE", short="-o"), Formerly("--out")] = "report.html"
         engine: Annotated[str, choice(ENGINES)] = "auto"
+
+The directory of runs is ``directory`` if it is a verb's only positional word, and else the option ``dir``; what else is
+written is ``output``.
 
 Annotations are evaluated when a command line is parsed (``from __future__ import annotations``), so that a verb which
 parses nothing does not import tyro.
@@ -28,7 +31,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from kymograph._cli.output import fitting_output, unguarded_output
+from kymograph._cli.output import fitting_output, note, unguarded_output
 from kymograph._errors import KymographError, UsageError, did_you_mean
 from kymograph._io.files import is_file, opened
 from kymograph._registry import Registry
@@ -130,6 +133,13 @@ def choice(choices: Choices, *, several: bool = False) -> Any:
     )
 
 
+@dataclass(frozen=True)
+class Formerly:
+    """A name that an option had in earlier versions; it still works, with a note that says the new one."""
+
+    name: str
+
+
 def option_fields(kind: Any) -> dict[str, Any]:
     """Returns the types of a dataclass's options by name, including those of nested dataclasses; no positionals."""
     options: dict[str, Any] = {}
@@ -155,6 +165,19 @@ def _typed(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def former_names(kind: Any) -> dict[str, str]:
+    """Returns the options of a dataclass, as they are typed, by the names that they had in earlier versions."""
+    names: dict[str, str] = {}
+    plain, annotated = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(plain[field.name]):
+            names |= former_names(plain[field.name])
+        for mark in typing.get_args(annotated[field.name]):
+            if isinstance(mark, Formerly):
+                names[mark.name] = _typed(field.name.rstrip("_"))
+    return names
+
+
 # Parsing.
 
 
@@ -165,6 +188,7 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
     """
     import tyro
 
+    words = _with_current_names(kind, words)
     for option, word in itertools.pairwise(["", *words]):
         if word == "" or re.fullmatch(r"--[a-z-]+=", word):
             raise UsageError(f"{program}: {(word or option).rstrip('=') or 'an argument'} has an empty value; give one")
@@ -189,8 +213,40 @@ def parse(kind: type[T], words: Sequence[str], program: str) -> T:
         raise UsageError(_not_a_number(options, words) or _sentence(errors.getvalue(), program)) from None
     if unknown:
         option = unknown[0].split("=")[0]
+        if not option.startswith("-"):
+            hint = f"did you mean `--dir {unknown[0]}`?" if "--dir" in options else f"see `{program} --help`"
+            raise UsageError(f"{program} cannot use the word {unknown[0]!r}; {hint}")
         raise UsageError(f"{program} has no option {option!r}{did_you_mean(option, options)}")
     return filled
+
+
+def _with_current_names(kind: Any, words: Sequence[str]) -> list[str]:
+    """Returns a command line with the current names of its options; a note says what was called something else.
+
+    ``--dir DIR`` is understood as well where the directory is the verb's only positional word.
+    """
+    options, former = option_words(kind), former_names(kind)
+    renamed: dict[str, str] = {}
+    current: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        typed = name.replace("_", "-")
+        if typed in former and typed not in options:  # a study's own setting may have the name by now
+            renamed[typed] = former[typed]
+            word = f"{former[typed]}{equals}{value}"
+        current.append(word)
+    for name, now in renamed.items():
+        note(f"{name} is now {now}")
+    if "--dir" in options or not {"directory", "directories"} & {field.name for field in dataclasses.fields(kind)}:
+        return current
+    for index, word in enumerate(current):
+        if word.startswith("--dir="):
+            return [word.removeprefix("--dir="), *current[:index], *current[index + 1 :]]
+        if word == "--dir":
+            if index + 1 == len(current):
+                raise UsageError("--dir needs a value: the directory of runs")
+            return [current[index + 1], *current[:index], *current[index + 2 :]]
+    return current
 
 
 def _not_a_number(options: Mapping[str, Any], words: Sequence[str]) -> str | None:
@@ -219,10 +275,22 @@ def _scalars(hint: Any) -> set[Any]:
 
 
 def _sentence(box: str, program: str) -> str:
-    """Returns as one line the message in tyro's framed error text: what is between its title and the next rule."""
+    """Returns as one line the message in tyro's framed error text: what is between its title and the next rule.
+
+    Of what is missing, the line has the names alone.
+    """
     text = re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯]", "", box)  # colours too, which e.g. FORCE_COLOR asks for
-    message = re.split(r"\n *(?:[─-]{5,}|\n)", text.partition("\n")[2])[0]
-    return f"{' '.join(message.split()).rstrip('.') or 'the arguments could not be read'} (see `{program} --help`)"
+    framed = re.sub(r"^ *-{5,} *\n", "", text.partition("\n")[2])  # without a frame in ASCII, a rule follows the title
+    message = re.split(r"\n *(?:[─-]{5,}|\n)", framed)[0]
+    said = " ".join(message.split()).rstrip(".") or "the arguments could not be read"
+    if value := re.match(r"Missing value for argument '(\S+)'", said):
+        said = f"{value[1]} needs a value"
+    elif said.startswith("Missing from "):
+        lines = [line for line in message.splitlines()[1:] if line.strip()]
+        margin = min(len(line) - len(line.lstrip()) for line in lines)
+        names = [line.strip().split(", -")[0] for line in lines if line[margin] != " "]
+        said = f"{program} needs {' and '.join(names)}"
+    return f"{said} (see `{program} --help`)"
 
 
 def parse_with_settings(
@@ -400,15 +468,15 @@ class EngineOptions(DeviceOptions):
     debug: bool = False
     """Print the tracebacks of failed runs, and of an error."""
 
-    def compute_options(self, out: str, options: Any, quiet: bool = False) -> ComputeOptions:
-        """Returns how the runs in the directory ``out`` are computed; ``options`` are the verb's."""
+    def compute_options(self, directory: str, options: Any, quiet: bool = False) -> ComputeOptions:
+        """Returns how the runs in a directory are computed; ``options`` are the verb's."""
         from kymograph._experiments.stages import ComputeOptions
 
         engine = getattr(options, _field(self.engine), None)
         fields = () if engine is None else dataclasses.fields(engine)
         engine_options = {field.name: getattr(engine, field.name) for field in fields}
         return ComputeOptions(
-            out, self.engine, self.workers, self.device, self.data_dir, quiet, engine_options, self.debug
+            directory, self.engine, self.workers, self.device, self.data_dir, quiet, engine_options, self.debug
         )
 
 

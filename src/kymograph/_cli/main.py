@@ -29,12 +29,24 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from kymograph._cli.output import columns, guarded_output
+from kymograph._cli.output import columns, guarded_output, note
 from kymograph._errors import KymographError, UsageError, did_you_mean
-from kymograph._registry import Registry
+from kymograph._registry import Part, Registry
 from kymograph._wording import folded, line_width
 
 VERBS = Registry("kymograph.verbs", "kymograph._cli.verbs", "main")
+GROUPS = {
+    "experiment": "make runs, and find them again",
+    "judge": "claims and their verdicts",
+    "look": "figures, a report, other programs",
+    "science": "learning rules, networks and data; what installed packages add",
+    "maintenance": "this installation and its data",
+}
+"""The groups of verbs, as ``"group"`` in a verb's ``PART`` names them, in the order of the usage text."""
+OTHER = "science"
+"""The group of a verb that names none of these: it comes with an installed package, as those of the science do."""
+_RENAMED = {"list": "studies", "runs": "show"}
+"""Verbs that have another name since; the old one still works, and says the new one."""
 _GONE = {"bench": "`make bench` in a clone of the repository times this package"}
 """Verbs of earlier versions, and what to do instead."""
 FAILED, MISUSED, FAULT, INTERRUPTED = 1, 2, 70, 130
@@ -84,31 +96,52 @@ def run_verb(words: list[str], debug: bool = False) -> int:
 
     A verb that trains (``"debug": True`` in its ``PART``) also gets ``--debug``, and prints the tracebacks of its runs.
     """
+    if words[:1] == ["help"] and "help" not in VERBS.names():
+        words = [*words[1:2], "--help"]
     if not words or words[0] in ("-h", "--help"):
         print(usage(), end="")
         return 0 if words else 2
-    if words[0] == "--version":
+    if words[0] in ("-V", "--version"):
         print(f"kymograph {version('kymograph')}")
         return 0
-    verb = words[0]
-    if verb not in VERBS.names():
-        instead = f"; {_GONE[verb]}" if verb in _GONE else did_you_mean(verb, VERBS.names())
-        raise UsageError(f"there is no verb {verb!r}{instead}")
+    verb, known = words[0], VERBS.names()
+    if verb in _RENAMED and verb not in known:
+        note(f"`kymograph {verb}` is now `kymograph {_RENAMED[verb]}`")
+        verb = _RENAMED[verb]
+    if verb not in known:
+        instead = f"; {_GONE[verb]}" if verb in _GONE else did_you_mean(verb, [*known, "--help", "--version"])
+        raise UsageError(f"there is no {'option' if verb.startswith('-') else 'verb'} {verb!r}{instead}")
     takes_debug = debug and VERBS.part(verb).properties.get("debug") is True
     run: Callable[[list[str]], int] = VERBS.load(verb)
     return run([*words[1:], *(["--debug"] if takes_debug else [])])
 
 
+def verbs_by_group() -> dict[str, list[Part]]:
+    """Returns the verbs of each group, in declared order; groups without verbs are left out."""
+    groups: dict[str, list[Part]] = {group: [] for group in GROUPS}
+    for part in VERBS.parts().values():
+        groups.get(str(part.properties.get("group")), groups[OTHER]).append(part)
+    return {group: parts for group, parts in groups.items() if parts}
+
+
 def usage() -> str:
-    """Returns the usage text: a line for every verb, in declared order."""
-    lines = {str(part.properties.get("usage", part.name)): part.about for part in VERBS.parts().values()}
+    """Returns the usage text: a line for every verb, under the heading of its group."""
     width = line_width()
+    groups = {
+        group: [(str(part.properties.get("usage", part.name)), part.about) for part in parts]
+        for group, parts in verbs_by_group().items()
+    }
+    left = max(len(name) for rows in groups.values() for name, _ in rows)
+    listed = "\n\n".join(
+        f"{folded(f'{group}: {GROUPS[group]}', width)}\n{columns(rows, width, left=left)}"
+        for group, rows in groups.items()
+    )
     more = "`kymograph VERB --help` lists a verb's options; --debug shows the tracebacks of errors and of failed runs."
     return f"""usage: kymograph VERB ...
 
 {folded("A laboratory for the dynamics of neural-network training.", width)}
 
-{columns(list(lines.items()), width)}
+{listed}
 
 {folded(more, width)}
 """
@@ -153,7 +186,7 @@ def exit_status(error: BaseException, words: Sequence[str] = ()) -> tuple[str, i
         return str(error), MISUSED if isinstance(error, UsageError) else FAILED
     if isinstance(error, KeyboardInterrupt):
         return "interrupted; run the same command again to resume", INTERRUPTED
-    if isinstance(error, BrokenPipeError):  # e.g. `kymograph list | head`: the reader has seen enough
+    if isinstance(error, BrokenPipeError):  # e.g. `kymograph studies | head`: the reader has seen enough
         return "", FAILED
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
         return "there is not enough memory for this; free some, or ask for less at a time", FAILED

@@ -88,16 +88,22 @@ def fit(text: str, width: int) -> str:
     )
 
 
-def columns(rows: list[tuple[str, str]], width: int, indent: str = "  ") -> str:
+def note(text: str) -> None:
+    """Prints a remark for the user to standard error, where it does not mix with results."""
+    print(f"kymograph: {text}", file=sys.stderr)
+
+
+def columns(rows: list[tuple[str, str]], width: int, indent: str = "  ", left: int = 0) -> str:
     """Returns names with texts about them, as two columns; texts that are too long continue below themselves.
 
-    >>> print(columns([("run", "run a study"), ("list", "the studies")], 16))
+    ``left`` is the least width of the column of names.
+
+    >>> print(columns([("run", "run a study"), ("show", "the runs")], 16))
       run   run a
             study
-      list  the
-            studies
+      show  the runs
     """
-    left = max((len(name) for name, _ in rows), default=0)
+    left = max([left, *(len(name) for name, _ in rows)])
     further = " " * (len(indent) + left + 2)
     return "\n".join(folded(about, width, f"{indent}{name:<{left}}  ", further) for name, about in rows)
 

@@ -89,7 +89,7 @@ def failure_text(failures: Sequence[RunOutcome], store: Store, out: str | Path, 
     if len(reasons) > MOST_SHOWN:
         lines.append(f"  and {len(failures) - sum(map(len, list(reasons.values())[:MOST_SHOWN]))} more")
     if lines and not debug:
-        lines.append(f"  --debug prints tracebacks; `kymograph runs {out} --status failed` lists the runs")
+        lines.append(f"  --debug prints tracebacks; `kymograph show --dir {out} --status failed` lists the runs")
     return "\n".join(lines)
 
 

@@ -232,7 +232,7 @@ def run_sweep(
     fields, grid = fields or {}, grid or {}
     points = [{**fields, **point} for point in _grid_points(grid, fields)]
     if not str(options.out):
-        raise UsageError("the directory of the runs has no name; give one with --out DIR")
+        raise UsageError("the directory of the runs has no name; give one with --dir DIR")
     directory = Directory(options.out)
     root = directory.root
     check_engine(options.engine, options.workers)

@@ -244,7 +244,7 @@ def check_tuned_settings_unset(rules: Mapping[str, Tuned], fields: Mapping[str, 
             raise KymographError(f"{rule.setting} is tuned in the arm {arm!r}; drop --{rule.setting.replace('_', '-')}")
     if rules and grid:
         raise KymographError(
-            "arms are tuned for one set of settings; drop --grid, and run other settings in another --out"
+            "arms are tuned for one set of settings; drop --grid, and run other settings in another directory"
         )
 
 

@@ -308,7 +308,7 @@ def select(
         if read.damaged:
             raise KymographError(read.damaged[0].error)
         root = read.root
-        raise KymographError(f"{root} contains no completed run; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no completed run; make some with `kymograph run STUDY --dir {root}`")
     _print_unread(read)
     if study is not None:
         _check_study(study, store.studies, directory)

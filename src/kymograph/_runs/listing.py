@@ -142,7 +142,7 @@ def match(runs: Sequence[NamedRun], name: str) -> list[NamedRun]:
         names = {text for run in runs for text in (run.name, run.short_name, run.short_name.removesuffix(run.suffix))}
         hint = did_you_mean(name, names)
         if not hint.startswith("; did"):  # it would list all names, which may be thousands
-            hint = "; list them with `kymograph runs DIR`"
+            hint = "; list them with `kymograph show`"
         raise KymographError(f"there is no run {name!r}{hint}")
     return chosen
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kymograph._errors import KymographError
-from kymograph._io.files import entries, is_directory, is_directory_entry, is_inside, real_path
+from kymograph._io.files import AnyPath, entries, is_directory, is_directory_entry, is_file, is_inside, real_path
 from kymograph._runs.record import STATUS
 from kymograph._runs.spec import slug
 from kymograph._runs.stored_run import StoredRun
@@ -34,10 +34,7 @@ def find_runs(root: Path) -> LocatedRuns:
     Runs are STUDY/RUN below an output directory, RUN below a study's own directory, or the directory itself. A
     symbolic link is followed only if it leads below ``root``.
     """
-    if "\0" in str(root):
-        raise KymographError(f"{str(root)!r} is not a valid file name")
-    if not is_directory(root):
-        raise KymographError(f"there is no directory {root}; make one with `kymograph run STUDY --out {root}`")
+    check_directory(root)
     ended: list[tuple[str, ...]] = [()] if has_ended(str(root)) else []
     unreadable: list[str] = []
     try:
@@ -54,6 +51,16 @@ def find_runs(root: Path) -> LocatedRuns:
         except OSError as error:
             unreadable.append(f"cannot read {name}: {error.strerror}")
     return LocatedRuns([root.joinpath(*parts) for parts in sorted(ended)], unreadable)
+
+
+def check_directory(path: AnyPath) -> None:
+    """Raises unless ``path`` is a directory."""
+    if "\0" in str(path):
+        raise KymographError(f"{str(path)!r} is not a valid file name")
+    if is_file(path):
+        raise KymographError(f"{path} is a file; name a directory of runs")
+    if not is_directory(path):
+        raise KymographError(f"there is no directory {path}; make one with `kymograph run STUDY --dir {path}`")
 
 
 def has_ended(directory: str) -> bool:

@@ -120,7 +120,7 @@ class Store:
             raise KymographError(located.unreadable[0])
         runs, _ = without_copies([stored_run(directory) for directory in located.directories], ())
         if not runs:
-            raise KymographError(f"{path} contains no completed run; make some with `kymograph run STUDY --out {path}`")
+            raise KymographError(f"{path} contains no completed run; make some with `kymograph run STUDY --dir {path}`")
         return Store(in_order(runs, read_declarations(path)), path)
 
     @staticmethod

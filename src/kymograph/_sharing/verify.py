@@ -108,7 +108,7 @@ def verify_bundle(
 ) -> list[CheckResult]:
     """Checks a bundle as `verify` checks a directory; code in it is only run if ``rerun`` asks for it."""
     if not is_file(path):
-        raise KymographError(f"there is no directory or bundle {path}")
+        raise KymographError(f"there is no directory or bundle {path}; name a directory of runs, or a bundle of one")
     with unpacked(path) as bundle:
         detail = "; ".join(bundle.problems[:5]) or f"digest {bundle.digest[:SHORT]}"
         results = [CheckResult("the bundle", not bundle.problems, detail)]

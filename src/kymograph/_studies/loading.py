@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kymograph._errors import KymographError, did_you_mean
-from kymograph._io.files import real_path
+from kymograph._io.files import is_file, real_path
 from kymograph._registry import Registry
 from kymograph._runs.declaration import Declaration
 from kymograph._studies.study import Study, check_study
@@ -57,7 +57,8 @@ def load_with_reference(study: str | Study[Any]) -> LoadedStudy:
         return _load_registered(study)
     code = _user_code(study)
     if code is None:
-        raise KymographError(f"there is no study {study!r}{did_you_mean(study, registered)}")
+        hint = f"; did you mean {study}.py?" if is_file(f"{study}.py") else did_you_mean(study, registered)
+        raise KymographError(f"there is no study {study!r}{hint}")
     loaded = _checked(code, repr(study))
     if loaded.name in registered:
         if registered[loaded.name].file is None or registered[loaded.name].file != code.path():

@@ -42,7 +42,7 @@ def find(directory: str | Path | None = None) -> tuple[Path, str]:
     if not given:
         raise KymographError(
             "CIFAR-10 was not found: give its directory with --data-dir or KYMOGRAPH_DATA, or fetch it with "
-            "`kymograph fetch cifar10 DIR`"
+            "`kymograph fetch cifar10 -o DIR`"
         )
     root = Path(given)
     for layout, suffix in (("cifar-10-batches-bin", ".bin"), ("cifar-10-batches-py", "")):

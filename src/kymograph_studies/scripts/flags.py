@@ -38,7 +38,7 @@ class ScriptFlag:
 
 SCRIPT_FLAGS = (
     # Script 001.
-    ScriptFlag("--output_dir", "run snapshot", "the option --out", "--out {}"),
+    ScriptFlag("--output_dir", "run snapshot", "the option --dir", "--dir {}"),
     ScriptFlag("--seed", "run snapshot", "the option --seeds", "--seeds {}"),
     ScriptFlag("--d_hidden", "run snapshot", "the setting width", "--width {}"),
     ScriptFlag("--skip_bp", "run snapshot", "the arm resmlp/dfa on its own", "--arms resmlp/dfa"),
@@ -77,6 +77,8 @@ SCRIPTED = {script_flag.command for script_flag in SCRIPT_FLAGS}
 """The commands that replace a script, where the flags of any script are recognised.
 
 Elsewhere, ``--seed`` for example is an ordinary mistake."""
+OUTPUT = ScriptFlag("--output_dir", "figure", "the option --output", "--output {}")
+"""The same flag for verbs that write something other than runs."""
 OTHER_MEANING = {("run snapshot", "--random_targets")}
 """Flags that are options here under the same name but do something else.
 
@@ -101,5 +103,7 @@ def answer(words: Sequence[str], program: str, options: Collection[str]) -> str 
         is_option = typed.replace("_", "-") in options and (command, typed) not in OTHER_MEANING
         if script_flag is not None and not is_option:
             value = value or ("..." if following.startswith("--") else following)
+            if script_flag.flag == "--output_dir" and "--output" in options:  # where --dir is what is read
+                script_flag = OUTPUT
             answers[script_flag.flag] = script_flag.answer(command, options, shlex.quote(value))
     return "; ".join(filter(None, answers.values())) or None

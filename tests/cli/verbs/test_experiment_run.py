@@ -9,7 +9,7 @@ import pytest
 from kymograph._runs.store import Store
 from tests.cli.command import QUICK, call, write_coin
 
-ONE = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", *QUICK, "--out")
+ONE = ("run", "clipping", "--seeds", "1", "--arms", "extreme/clip", *QUICK, "--dir")
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
@@ -19,13 +19,13 @@ def snapshot(root: Path) -> dict[str, bytes]:
 @pytest.mark.science
 def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     runs = str(tmp_path / "runs")
-    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
+    assert call("run", "clipping", "--seeds", "42", "123", "--dir", runs, *QUICK) == 0
     assert "8 runs computed, 0 found, 0 failed" in capsys.readouterr().out
-    assert call("run", "clipping", "--seeds", "42", "123", "--out", runs, *QUICK) == 0
+    assert call("run", "clipping", "--seeds", "42", "123", "--dir", runs, *QUICK) == 0
     assert "0 runs computed, 8 found, 0 failed" in capsys.readouterr().out
     assert call("export", runs, "--to", "json", "--output", str(tmp_path / "runs.json")) == 0
     assert len(json.loads((tmp_path / "runs.json").read_text())["runs"]) == 8
-    assert call("figure", "clipping", "--from", runs) == 0
+    assert call("figure", "clipping", "--dir", runs) == 0
     for suffix in ("png", "pdf", "svg", "csv"):
         assert (tmp_path / "runs" / "figures" / f"clipping.{suffix}").exists()
     assert len(Store.open(runs)) == 8, "figures beside the runs are not runs"
@@ -33,7 +33,7 @@ def test_run_export_and_figure_as_a_newcomer_would(tmp_path: Path, capsys: pytes
 
 @pytest.mark.science
 def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
-    words = ("run", "clipping", "--n-seeds", "2", "--arms", "extreme/cl*p", "--lr", "0.05", "--out", str(tmp_path))
+    words = ("run", "clipping", "--n-seeds", "2", "--arms", "extreme/cl*p", "--lr", "0.05", "--dir", str(tmp_path))
     assert call(*words, *QUICK) == 0
     store = Store.open(tmp_path)
     assert store.seeds == (42, 123) and store.arms == ("extreme/clip",)
@@ -47,7 +47,7 @@ def test_settings_on_the_command_line_reach_the_runs(tmp_path: Path) -> None:
     ("bundle", "runs", "-o"),
     ("export", "runs", "--to", "json", "--output"),
     ("judge", "runs", "--json"),
-    ("calibrate", "x.pt", "--out"),
+    ("calibrate", "x.pt", "-o"),
 ], ids=lambda words: words[0])  # fmt: skip
 def test_an_output_without_a_name_is_one_sentence_and_writes_nothing(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
@@ -117,7 +117,7 @@ def test_the_settings_of_a_study_are_in_its_help(capsys: pytest.CaptureFixture) 
 
 def test_a_user_defined_study_runs_from_its_file(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = write_coin(tmp_path)
-    words = ("--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial", "--tosses", "3", "--quiet")
+    words = ("--seeds", "1", "2", "--dir", str(tmp_path / "runs"), "--engine", "serial", "--tosses", "3", "--quiet")
     assert call("run", str(path), *words) == 0
     assert "coin: 2 runs computed, 0 found, 0 failed" in capsys.readouterr().out
     assert call("run", f"{path}:Coin", *words) == 0
@@ -132,7 +132,7 @@ def test_the_data_directory_is_an_argument_and_not_the_environment(
     monkeypatch.delenv("KYMOGRAPH_DATA", raising=False)
     before = dict(os.environ)
     absent, out = str(tmp_path / "absent"), str(tmp_path / "runs")
-    words = ("snapshot", "--seeds", "1", "--data", "cifar10", "--out", out, "--data-dir", absent)
+    words = ("snapshot", "--seeds", "1", "--data", "cifar10", "--dir", out, "--data-dir", absent)
     assert call("run", *words) == 1
     assert absent in capsys.readouterr().err and not Path(out).exists()
     assert dict(os.environ) == before
@@ -141,7 +141,7 @@ def test_the_data_directory_is_an_argument_and_not_the_environment(
 def test_settings_come_from_a_file_and_options_win(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path, file, out = write_coin(tmp_path), tmp_path / "coin.toml", tmp_path / "runs"
     file.write_text('arms = ["bent"]\nn_seeds = 2\n[grid]\ntosses = [2, 3]\n')
-    words = ("run", str(path), "--config", str(file), "--out", str(out), "--engine", "serial", "--quiet")
+    words = ("run", str(path), "--config", str(file), "--dir", str(out), "--engine", "serial", "--quiet")
     assert call(*words) == 0
     store = Store.open(out)
     assert {(run.arm, run.seed, run.config["tosses"]) for run in store} == {
@@ -173,7 +173,7 @@ def test_debug_prints_the_traceback_of_a_failing_run(
     path.write_text(
         path.read_text().replace("step = np.arange", "raise ValueError('no coin')\n        step = np.arange")
     )
-    words = ("run", str(path), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", engine, "--quiet")
+    words = ("run", str(path), "--seeds", "1", "2", "--dir", str(tmp_path / "runs"), "--engine", engine, "--quiet")
     assert call(*words) == 1
     error = capsys.readouterr().err
     assert "failed: fair, seed 1 and 1 other run: ValueError: no coin" in error
@@ -187,24 +187,24 @@ def test_debug_prints_the_traceback_of_a_failing_run(
 
 def test_a_seed_that_changes_nothing_is_pointed_out_once(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = write_coin(tmp_path)
-    words = ("run", str(path), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial")
+    words = ("run", str(path), "--seeds", "1", "2", "--dir", str(tmp_path / "runs"), "--engine", "serial")
     assert call(*words) == 0
     error = capsys.readouterr().err
     assert error.count("heads is 0.5 in all 2 seeds of fair") == 1 and "does not seem to use its seed" in error
     assert call(*words) == 0
     assert "in all 2 seeds" not in capsys.readouterr().err, "nothing was computed"
-    assert call(*words[:-4], "--out", str(tmp_path / "other"), "--engine", "serial", "--quiet") == 0
+    assert call(*words[:-4], "--dir", str(tmp_path / "other"), "--engine", "serial", "--quiet") == 0
     assert capsys.readouterr().err == ""
 
 
 def test_the_note_on_global_generators_reaches_the_user(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     example = Path(__file__).parents[2] / "studies" / "warmup_example.py"
-    words = ("run", str(example), "--seeds", "1", "2", "--out", str(tmp_path / "runs"), "--engine", "serial")
+    words = ("run", str(example), "--seeds", "1", "2", "--dir", str(tmp_path / "runs"), "--engine", "serial")
     assert call(*words) == 0
     note = "random numbers came from the global generators, which were set by the run's seed (all 4 runs)"
     error = capsys.readouterr().err
     assert error.count(note) == 1 and "in all 2 seeds" not in error
-    assert call("runs", str(tmp_path / "runs"), "warmup/warmup/s1") == 0
+    assert call("show", "warmup/warmup/s1", "--dir", str(tmp_path / "runs")) == 0
     assert "which were set by the run's seed" in capsys.readouterr().out
     assert call("report", str(tmp_path / "runs"), "-o", str(tmp_path / "report.html")) == 0
     page = (tmp_path / "report.html").read_text()

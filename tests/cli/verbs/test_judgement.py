@@ -51,7 +51,7 @@ def test_claims_that_were_lost_with_the_log_are_not_passed_over(tmp_path: Path, 
     path.write_text("from dataclasses import replace\n\nfrom tests.studies.bowl import Bowl as Base\n\n\n"
                     "class Bowls(Base):\n    name = 'bowls'\n    tune = None\n")  # fmt: skip
     runs = tmp_path / "runs"
-    assert call("run", str(path), "--seeds", "1", "2", "--out", str(runs), "--engine", "serial", "--quiet") == 0
+    assert call("run", str(path), "--seeds", "1", "2", "--dir", str(runs), "--engine", "serial", "--quiet") == 0
     (segment,) = (runs / "log").glob("*.jsonl")
     segment.write_bytes(segment.read_bytes().replace(b'"margin"', b'"mangin"', 1))
     capsys.readouterr()
@@ -107,27 +107,27 @@ def record(root: Path, seed: int) -> None:
 
 
 def test_seeds_that_are_added_are_announced(claims: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert call("register", str(tmp_path / "runs"), claims, "--seeds", "0", "1", "2", "3", "4", "5") == 0
+    assert call("register", claims, "--dir", str(tmp_path / "runs"), "--seeds", "0", "1", "2", "3", "4", "5") == 0
     said = capsys.readouterr().out
     assert "6 seeds given; 4 more were added from the fixed list" in said and "seeds: 0 1 2 3 4 5 42 123" in said
-    assert call("register", str(tmp_path / "ten"), claims, "--seeds", *map(str, range(10))) == 0
-    assert call("register", str(tmp_path / "default"), claims) == 0
-    assert "added" not in capsys.readouterr().out
+    assert call("register", claims, "--dir", str(tmp_path / "ten"), "--seeds", *map(str, range(10))) == 0
+    assert call("register", claims, "--dir", str(tmp_path / "default")) == 0
+    assert "were added" not in capsys.readouterr().out
 
 
 def test_runs_that_are_already_there_make_the_claims_post_hoc(
     claims: str, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     root = tmp_path / "runs"
-    assert call("register", str(root), claims) == 0
+    assert call("register", claims, "--dir", str(root)) == 0
     for seed in (42, 123):
         record(root, seed)
-    assert call("register", str(root), claims) == 0
+    assert call("register", claims, "--dir", str(root)) == 0
     assert "post hoc" not in capsys.readouterr().out, "they were registered before"
     late = tmp_path / "late"
     for seed in (42, 123):
         record(late, seed)
-    assert call("register", str(late), claims) == 0
+    assert call("register", claims, "--dir", str(late)) == 0
     assert "these claims are post hoc for the 2 runs already there\n" in capsys.readouterr().out
 
 
@@ -139,15 +139,15 @@ def test_other_seeds_are_refused_whether_or_not_there_are_runs(
         root = tmp_path / name
         if name == "begun":
             record(root, 42)
-        assert call("register", str(root), claims, "--seeds", "1", "2") == 0
-        assert call("register", str(root), claims, "--seeds", "1", "2") == 0, "the same seeds are no change"
-        assert call("register", str(root), claims, "--seeds", "3", "4") == 1
+        assert call("register", claims, "--dir", str(root), "--seeds", "1", "2") == 0
+        assert call("register", claims, "--dir", str(root), "--seeds", "1", "2") == 0, "the same seeds are no change"
+        assert call("register", claims, "--dir", str(root), "--seeds", "3", "4") == 1
         errors.append(capsys.readouterr().err.replace(name, ""))
     assert errors[0] == errors[1] and "with other seeds, which cannot be changed" in errors[0]
 
 
 def test_every_line_fits_the_terminal(claims: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert call("register", str(tmp_path / "runs"), claims, "--looks", "10", "15", "20") == 0
+    assert call("register", claims, "--dir", str(tmp_path / "runs"), "--looks", "10", "15", "20") == 0
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
@@ -169,7 +169,7 @@ def test_abandoning_and_taking_back_on_the_command_line(tmp_path: Path, capsys: 
     )
     assert call("abandon", runs, "--reason", "bad", "--seeds", "1", "--where", "lr=0.1", "--finished") == 0
     assert capsys.readouterr().out == "1 planned run abandoned; verdicts on their arms will say so\n"
-    assert call("runs", runs) == 0
+    assert call("show", "--dir", runs) == 0
     said = capsys.readouterr().out
     assert "1 finished, 2 abandoned" in said and "a/s1  abandoned  bad" in said
     assert call("abandon", runs, "--reason", "no", "--undo", "--finished") == 2
@@ -177,5 +177,18 @@ def test_abandoning_and_taking_back_on_the_command_line(tmp_path: Path, capsys: 
     assert "1 abandoned run taken back" in capsys.readouterr().out
     assert call("abandon", runs, "--reason", "by mistake", "--undo", "--seeds", "1") == 1
     assert "no abandoned run in" in capsys.readouterr().err
-    assert call("runs", runs, "--json") == 0
+    assert call("show", "--dir", runs, "--json") == 0
     assert [run["status"] for run in json.loads(capsys.readouterr().out)] == ["finished", "finished", "abandoned"]
+
+
+def test_the_directory_before_the_claims_is_understood_as_in_earlier_versions(
+    claims: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("register", claims) == 0
+    expected = capsys.readouterr()
+    assert expected.err == "" and Path("runs", "log").is_dir()
+    assert call("register", "new/runs", claims, "--looks", "10", "15") == 0
+    captured = capsys.readouterr()
+    assert captured.err == "kymograph: `kymograph register DIR CLAIMS` is now `kymograph register CLAIMS --dir DIR`\n"
+    assert "registered: " in captured.out and Path("new", "runs", "log").is_dir()

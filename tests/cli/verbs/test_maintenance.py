@@ -85,7 +85,7 @@ def test_every_verb_has_its_options_and_no_positional_is_one(bash_script: str) -
 
 @pytest.mark.science
 def test_studies_are_completed_where_the_usage_asks_for_one() -> None:
-    assert verbs_of_studies() == ["list", "run", "variance"]
+    assert verbs_of_studies() == ["run", "studies", "variance"]
 
 
 @pytest.mark.science

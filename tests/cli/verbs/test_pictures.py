@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kymograph._errors import KymographError
+from kymograph._pictures.canvas import sheet
 from kymograph._runs.store import Store
 from tests.cli.command import QUICK, call
 from tests.pictures.report.pages import make_runs
@@ -13,8 +15,8 @@ from tests.pictures.report.pages import make_runs
 
 def test_figures_of_a_user_defined_study_are_drawn_when_its_code_is_named(coin: Path, tmp_path: Path) -> None:
     runs, out = str(coin.parent / "runs"), str(tmp_path)
-    assert call("figure", "coin-tosses", "--from", runs, "--study", "coin", "--out", out) == 1
-    assert call("figure", "coin-tosses", "--from", runs, "--study", str(coin), "--out", out) == 0
+    assert call("figure", "coin-tosses", "--dir", runs, "--study", "coin", "-o", out) == 1
+    assert call("figure", "coin-tosses", "--dir", runs, "--study", str(coin), "-o", out) == 0
     assert (tmp_path / "coin-tosses.png").exists()
 
 
@@ -22,9 +24,9 @@ def test_figures_of_a_user_defined_study_are_drawn_when_its_code_is_named(coin: 
 def test_where_chooses_among_settings(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     for lr in ("0.1", "0.2"):
-        call("run", "clipping", "--seeds", "1", "--arms", "extreme/*clip", "--out", runs, "--lr", lr, *QUICK)
-    assert call("figure", "clipping", "--from", runs) == 1
-    assert call("figure", "clipping", "--from", runs, "--where", "lr=0.2") == 0
+        call("run", "clipping", "--seeds", "1", "--arms", "extreme/*clip", "--dir", runs, "--lr", lr, *QUICK)
+    assert call("figure", "clipping", "--dir", runs) == 1
+    assert call("figure", "clipping", "--dir", runs, "--where", "lr=0.2") == 0
 
 
 @pytest.mark.science
@@ -39,7 +41,7 @@ def test_the_list_is_the_same_with_and_without_the_parser(capsys: pytest.Capture
 def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    words = ("run", "clipping", "--arms", "extreme/*clip", "--out", str(tmp_path), *QUICK, "--seeds")
+    words = ("run", "clipping", "--arms", "extreme/*clip", "--dir", str(tmp_path), *QUICK, "--seeds")
     from kymograph_studies.clipping import Clipping
 
     monkeypatch.setattr(Clipping, "version", Clipping.version - 1)
@@ -48,15 +50,15 @@ def test_superseded_runs_are_drawn_if_their_version_is_asked_for(
     monkeypatch.undo()
     assert call(*words, "1") == 0
     capsys.readouterr()
-    assert call("figure", "clipping", "--from", str(tmp_path)) == 0
+    assert call("figure", "clipping", "--dir", str(tmp_path)) == 0
     assert "4 superseded runs, of older versions" in capsys.readouterr().err
-    assert call("figure", "clipping", "--from", str(tmp_path), "--where", f"version={old}") == 0
+    assert call("figure", "clipping", "--dir", str(tmp_path), "--where", f"version={old}") == 0
     assert not capsys.readouterr().err
 
 
-def test_an_empty_from_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
-    assert call("figure", "clipping", "--from") == 2
-    assert "--from needs a directory of runs" in capsys.readouterr().err
+def test_an_empty_dir_is_one_sentence(capsys: pytest.CaptureFixture) -> None:
+    assert call("figure", "clipping", "--dir") == 2
+    assert "--dir needs a directory of runs" in capsys.readouterr().err
 
 
 def test_a_link_called_figures_that_leads_elsewhere_is_not_followed(
@@ -64,13 +66,13 @@ def test_a_link_called_figures_that_leads_elsewhere_is_not_followed(
 ) -> None:
     runs, elsewhere = tmp_path / "runs", tmp_path / "elsewhere"
     elsewhere.mkdir()
-    call("run", str(coin), "--seeds", "1", "--out", str(runs), "--engine", "serial", "--quiet")
+    call("run", str(coin), "--seeds", "1", "--dir", str(runs), "--engine", "serial", "--quiet")
     (runs / "figures").symlink_to(elsewhere)
-    words = ("figure", "coin-tosses", "--from", str(runs), "--study", str(coin))
+    words = ("figure", "coin-tosses", "--dir", str(runs), "--study", str(coin))
     assert call(*words) == 1
     assert f"{runs / 'figures'} is a link that leads outside of {runs}, which is not" in capsys.readouterr().err
     assert not any(elsewhere.iterdir())
-    assert call(*words, "--out", str(runs / "figures")) == 0, "who names it wants it followed"
+    assert call(*words, "-o", str(runs / "figures")) == 0, "who names it wants it followed"
 
 
 def test_a_report_of_one_study_has_its_runs_only(coin: Path, tmp_path: Path) -> None:
@@ -138,3 +140,50 @@ def test_standard_output_is_refused(
     monkeypatch.chdir(tmp_path)
     assert call("export", str(coin.parent / "runs"), "--study", "coin", "--to", "csv", "--output", "-") == 2
     assert "writes files, not standard output" in capsys.readouterr().err and list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_that_cannot_be_drawn_does_not_stop_the_others(
+    coin: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """One name that was misspelt used to leave all of them undrawn."""
+    words = ("--dir", str(coin.parent / "runs"), "--study", str(coin), "-o", str(tmp_path / "new" / "figures"))
+    capsys.readouterr()
+    assert call("figure", "coin-curves", "coin-toses", "coin-tosses", *words) == 1
+    captured = capsys.readouterr()
+    assert [line.split("figures/")[1].split(".")[0] for line in captured.out.splitlines()] == [
+        "coin-curves",
+        "coin-tosses",
+    ]
+    assert (
+        captured.err == "not drawn: coin-toses: these runs have no figure 'coin-toses'; did you mean 'coin-tosses'?\n"
+    )
+    assert (tmp_path / "new" / "figures" / "coin-tosses.png").exists()
+    assert call("figure", "coin-toses", *words) == 1
+    assert capsys.readouterr().err.startswith("kymograph: these runs have no figure 'coin-toses'")
+
+
+def test_many_figures_that_share_a_reason_are_counted(
+    coin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """Nineteen names used to come before the reason."""
+    names = [f"figure-{number}" for number in range(19)]
+    monkeypatch.setattr("kymograph._pictures.figures.figure_names", lambda store, studies: ["coin-tosses", *names])
+
+    def drawn(name: str, *_: object, **__: object) -> object:
+        if name in names:
+            raise KymographError("they need another arm")
+        return sheet((2.0, 2.0), 1, 1)
+
+    monkeypatch.setattr("kymograph._pictures.figures.figure", drawn)
+    words = ("--dir", str(coin.parent / "runs"), "--study", str(coin), "-o", str(tmp_path))
+    capsys.readouterr()
+    assert call("figure", *words) == 0, "not all figures fit all runs"
+    said = capsys.readouterr().err
+    assert said == "not drawn: figure-0, figure-1, figure-2, figure-3, figure-4 and 14 more: they need another arm\n"
+
+
+@pytest.mark.parametrize("to", ["json", "csv", "csv-summary"])
+def test_an_export_makes_the_directories_that_it_needs(coin: Path, tmp_path: Path, to: str) -> None:
+    path = tmp_path / "new" / "directory" / "runs.txt"
+    assert call("export", str(coin.parent / "runs"), "--study", "coin", "--to", to, "-o", str(path)) == 0
+    assert path.is_file()

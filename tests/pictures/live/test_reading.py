@@ -210,7 +210,7 @@ def test_a_sweep_is_seen_running_missing_running_and_done(tmp_path: Path) -> Non
     gate.mkdir()
     out.mkdir()
     command = [sys.executable, "-m", "kymograph", "run", "tests.studies.gated:Gated", "--seeds", "1", "2", "--quiet",
-               "--out", str(out), "--engine", "serial"]  # fmt: skip
+               "--dir", str(out), "--engine", "serial"]  # fmt: skip
     start = lambda: subprocess.Popen(command, env={**os.environ, GATE: str(gate)}, stdout=subprocess.DEVNULL)  # noqa: E731
     sweep = start()
     try:

@@ -226,7 +226,7 @@ def test_no_verb_imports_what_a_stored_name_says(tmp_path: Path) -> None:
     code = (
         "import sys; from kymograph._cli.main import main\n"
         "for words in (['report', sys.argv[1], '-o', sys.argv[1] + '/r.html'], ['judge', sys.argv[1]],"
-        " ['figure', '--from', sys.argv[1]]):\n"
+        " ['figure', '--dir', sys.argv[1]]):\n"
         "    try: main(words)\n"
         "    except SystemExit: pass\n"
         "sys.exit('antigravity' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Verbs that make and list runs: new, run, watch, runs, list."""
+"""Verbs that make runs and find them again: new, run, watch, show, studies."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Annotated
 
 from kymograph._cli.arguments import (
     EngineOptions,
+    Formerly,
     given,
     grid_from,
     named_study,
@@ -25,8 +26,9 @@ from kymograph._cli.arguments import (
     shown,
     with_engine_options,
 )
-from kymograph._cli.output import columns, fitting_output
+from kymograph._cli.output import columns, fitting_output, note
 from kymograph._errors import KymographError, UsageError
+from kymograph._io.files import is_directory
 from kymograph._io.writing import make_directory, write_atomically
 from kymograph._studies.loading import STUDIES, list_studies, load_study, load_with_reference
 from kymograph._studies.settings import setting_docs
@@ -38,14 +40,16 @@ PARTS = {
         "options": "NewOptions",
         "about": "write a user-defined study to start from, and its test",
         "usage": "new study NAME",
-        "order": 22,
+        "group": "experiment",
+        "order": 110,
     },
     "run": {
         "attribute": "run_verb",
         "options": "RunOptions",
         "about": "run a study: arms x seeds; runs that are stored already are not computed again",
         "usage": "run STUDY",
-        "order": 20,
+        "group": "experiment",
+        "order": 120,
         "debug": True,
         "settings": True,
     },
@@ -53,22 +57,25 @@ PARTS = {
         "attribute": "watch_verb",
         "options": "WatchOptions",
         "about": "follow a running sweep in the terminal, or in a browser with --web",
-        "usage": "watch DIR",
-        "order": 40,
+        "usage": "watch [DIR]",
+        "group": "experiment",
+        "order": 130,
     },
-    "runs": {
-        "attribute": "runs_verb",
-        "options": "RunsOptions",
+    "show": {
+        "attribute": "show_verb",
+        "options": "ShowOptions",
         "about": "stored runs by name: a table, one run in full, or the paths of those chosen",
-        "usage": "runs DIR [NAME]",
-        "order": 45,
+        "usage": "show [NAME]",
+        "group": "experiment",
+        "order": 140,
     },
-    "list": {
-        "attribute": "list_verb",
-        "options": "ListOptions",
+    "studies": {
+        "attribute": "studies_verb",
+        "options": "StudiesOptions",
         "about": "the studies; one with its arms and settings",
-        "usage": "list [STUDY]",
-        "order": 10,
+        "usage": "studies [STUDY]",
+        "group": "experiment",
+        "order": 150,
     },
 }
 
@@ -86,7 +93,7 @@ class NewOptions:
     """What to write: a study."""
     name: Annotated[str, positional(), shown("NAME")]
     """Its name: letters, digits and underscores."""
-    directory: Annotated[str, shown("DIR")] = "."
+    output: Annotated[str, shown("DIR", short="-o"), Formerly("--directory")] = "."
     """Directory for the two files."""
 
 
@@ -97,7 +104,7 @@ def new_verb(words: list[str]) -> int:
     options = parse(NewOptions, words, "kymograph new")
     if options.kind != "study":
         raise UsageError(f"kymograph new writes a study, not {options.kind!r}: kymograph new study NAME")
-    study, test = (shlex.quote(str(path)) for path in write_study(options.name, options.directory))
+    study, test = (shlex.quote(str(path)) for path in write_study(options.name, options.output))
     print(f"wrote {study} and {test}; next:")
     print(f"  kymograph run {study} --n-seeds 10")
     print(f"  kymograph judge runs --study {_title(options.name)}")
@@ -166,7 +173,7 @@ class RunOptions:
     """The first N of the fixed list of seeds, which starts 42, 123, 456."""
     arms: Annotated[tuple[str, ...], shown("ARM ...", default="the study's default arms")] = ()
     """Arms by name or pattern, e.g. 'extreme/*'."""
-    out: Annotated[str, shown("DIR")] = "runs"
+    dir: Annotated[str, shown("DIR"), Formerly("--out")] = "runs"
     """Directory of the runs."""
     grid: Annotated[tuple[str, ...], shown("FIELD=VALUE,... ...", default="none")] = ()
     """Settings to vary, e.g. --grid lr=0.1,0.03: every arm and every claim at every point, in one family."""
@@ -186,6 +193,8 @@ def run_verb(words: list[str]) -> int:
             print(f"studies: {names}; or a user-defined one as module:Name, file.py or file.py:Name\n")
             print("`kymograph run STUDY --help` lists the options and every setting of the study.")
         return 0 if words else 2
+    if words[0].startswith("-"):
+        raise UsageError(f"name the study before its options: kymograph run STUDY {words[0]} ...")
     loaded = load_with_reference(words[0])
     study = loaded.study
     kind = with_engine_options(RunOptions, words[1:])
@@ -199,7 +208,7 @@ def run_verb(words: list[str]) -> int:
     request = SweepRequest(fields, grid_from(options.grid), seeds, options.n_seeds, options.arms)
     if options.config is not None:
         request = request.over(read_settings(options.config, study))
-    compute = options.compute.compute_options(options.out, options, options.quiet)
+    compute = options.compute.compute_options(options.dir, options, options.quiet)
     done = run_sweep(loaded, request.chosen_seeds, compute, arms=request.arms, fields=request.fields, grid=request.grid)
     if done.tuning is not None:
         for line in tuning_lines(done.tuning):
@@ -211,11 +220,11 @@ def run_verb(words: list[str]) -> int:
     computed = done.computed - failed
     queued = f", {done.submitted} in the queue" if done.submitted else ""
     ended = f"{counted(computed, 'run')} computed, {done.found} found, {failed} failed{queued}"
-    print(f"{study.name}: {ended}; in {options.out}")
+    print(f"{study.name}: {ended}; in {options.dir}")
     if done.store.finished.runs and not options.quiet:
         print(headline_table(study, done.store.finished))
     if failed:
-        print(failure_text(done.failures, done.store, options.out, options.compute.debug), file=sys.stderr)
+        print(failure_text(done.failures, done.store, options.dir, options.compute.debug), file=sys.stderr)
     return 1 if failed or (done.tuning is not None and done.tuning.without_value) else 0
 
 
@@ -257,14 +266,14 @@ def watch_verb(words: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class RunsOptions:
+class ShowOptions:
     """Show stored runs by name; torch is not needed."""
 
-    directory: Annotated[str, positional(), shown("DIR")]
-    """Directory of the runs."""
-    name: Annotated[str, positional(), shown("[NAME]", default="all runs, as a table")] = ""
+    name: Annotated[tuple[str, ...], positional(), shown("[NAME]", default="all runs, as a table")] = ()
     """Show one run in full: ARM/sSEED as the table has it, e.g. residual/s42 or residual/s42,lr=0.03; STUDY/ARM/sSEED;
     an id. A pattern such as 'residual/*' chooses several."""
+    dir: Annotated[str | None, shown("DIR", default="runs")] = None
+    """Directory of the runs."""
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study."""
     arm: Annotated[tuple[str, ...], shown("ARM ...", default="all", short="--arms")] = ()
@@ -281,31 +290,30 @@ class RunsOptions:
     """Print the runs' directories, one per line."""
 
 
-def runs_verb(words: list[str]) -> int:
+def show_verb(words: list[str]) -> int:
     """Prints the runs asked for."""
-    options = parse(RunsOptions, words, "kymograph runs")
+    options = parse(ShowOptions, words, "kymograph show")
+    name, root = _name_and_directory(options)
     from kymograph._runs.directory import Directory
     from kymograph._runs.listing import choose_runs, match, named_runs, run_details, run_table, run_text
 
     if options.json and options.path:
         raise KymographError("--json and --path print different things; choose one")
-    directory = Directory(options.directory).checked(series=False)
+    directory = Directory(root).checked(series=False)
     for reason in directory.unreadable:
         print(f"left out: {reason}", file=sys.stderr)
     every = named_runs(directory)
     if not every:
-        raise KymographError(
-            f"{options.directory} contains no runs; make some with `kymograph run STUDY --out {options.directory}`"
-        )
+        raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --dir {root}`")
     chosen = choose_runs(
-        match(every, options.name) if options.name else every,
+        match(every, name) if name else every,
         study=options.study,
         arms=options.arm,
         seeds=seeds_from(options.seed),
         status=options.status,
         where=settings_from(options.where),
     )
-    in_full = bool(options.name) and len(chosen) == 1
+    in_full = bool(name) and len(chosen) == 1
     if options.path:
         print("\n".join(str(run.directory) for run in chosen if run.directory is not None))
     elif options.json:
@@ -316,8 +324,23 @@ def runs_verb(words: list[str]) -> int:
     return 0
 
 
+def _name_and_directory(options: ShowOptions) -> tuple[str, str]:
+    """Returns the name of the runs to show, empty for all, and their directory.
+
+    In earlier versions the directory came first, as in ``runs DIR [NAME]``. That is still understood: of two words the
+    first is a directory, and so is one that exists.
+    """
+    names, directory = options.name, options.dir
+    if directory is None and names and (len(names) == 2 or is_directory(names[0])):
+        note("the directory of runs is given as --dir DIR now: `kymograph show [NAME] --dir DIR`")
+        directory, names = names[0], names[1:]
+    if len(names) > 1:
+        raise UsageError("kymograph show takes one name; several runs have a pattern, e.g. 'residual/*'")
+    return "".join(names), "runs" if directory is None else directory
+
+
 @dataclass(frozen=True)
-class ListOptions:
+class StudiesOptions:
     """List the studies with their questions and arms."""
 
     study: Annotated[
@@ -326,9 +349,9 @@ class ListOptions:
     """Show every arm and setting of this study: a built-in one, or a user-defined one (module:Name, file.py:Name)."""
 
 
-def list_verb(words: list[str]) -> int:
+def studies_verb(words: list[str]) -> int:
     """Prints every study with its first default arms, or one study with all of its arms and settings."""
-    reference = parse(ListOptions, words, "kymograph list").study if words else ""
+    reference = parse(StudiesOptions, words, "kymograph studies").study if words else ""
     for study in [load_study(reference)] if reference else list_studies():
         arms = study.arms()
         listed = arms if reference else [arm for arm in arms if arm.default][:MOST_ARMS]
@@ -341,7 +364,7 @@ def list_verb(words: list[str]) -> int:
             _print_settings(study.config_type)
         else:
             more = len(arms) - len(listed)
-            print(f"    and {more} more: `kymograph list {study.name}`\n" if more else "")
+            print(f"    and {more} more: `kymograph studies {study.name}`\n" if more else "")
     return 0
 
 

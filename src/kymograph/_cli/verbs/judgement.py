@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from kymograph._cli.arguments import (
     at_least,
     directory_of_runs,
+    given,
     named_study,
     parse,
     positional,
@@ -18,8 +19,10 @@ from kymograph._cli.arguments import (
     settings_from,
     shown,
 )
+from kymograph._cli.output import note
 from kymograph._errors import KymographError, UsageError
 from kymograph._runs.directory import Directory
+from kymograph._runs.locating import check_directory
 from kymograph._wording import counted, folded, line_width
 
 if TYPE_CHECKING:
@@ -32,43 +35,49 @@ PARTS = {
         "attribute": "register_verb",
         "options": "RegisterOptions",
         "about": "register claims in a directory before its runs exist",
-        "usage": "register DIR CLAIMS",
-        "order": 80,
+        "usage": "register CLAIMS",
+        "group": "judge",
+        "order": 210,
     },
     "judge": {
         "attribute": "judge_verb",
         "options": "JudgeOptions",
         "about": "verdicts on the registered claims, over seeds; --claims FILE for your own",
-        "usage": "judge DIR",
-        "order": 70,
+        "usage": "judge [DIR]",
+        "group": "judge",
+        "order": 220,
     },
     "power": {
         "attribute": "power_verb",
         "options": "PowerOptions",
         "about": "the power of claims by the number of seeds, before anything is run",
         "usage": "power CLAIMS",
-        "order": 75,
+        "group": "judge",
+        "order": 230,
     },
     "verify": {
         "attribute": "verify_verb",
         "options": "VerifyOptions",
         "about": "check a directory's log, records, planned runs and registrations, and compute some runs again",
-        "usage": "verify DIR|FILE",
-        "order": 85,
+        "usage": "verify [DIR|FILE]",
+        "group": "judge",
+        "order": 240,
     },
     "bundle": {
         "attribute": "bundle_verb",
         "options": "BundleOptions",
         "about": "pack runs, claims, log, study code and report into one file that `verify` accepts",
-        "usage": "bundle DIR -o FILE",
-        "order": 86,
+        "usage": "bundle [DIR] -o FILE",
+        "group": "judge",
+        "order": 250,
     },
     "abandon": {
         "attribute": "abandon_verb",
         "options": "AbandonOptions",
         "about": "give up planned runs, with a reason that verdicts show",
-        "usage": "abandon DIR",
-        "order": 87,
+        "usage": "abandon [DIR]",
+        "group": "judge",
+        "order": 260,
     },
 }
 
@@ -77,10 +86,10 @@ PARTS = {
 class RegisterOptions:
     """Register claims, with their seeds, looks and settings, in a directory before it has runs."""
 
-    directory: Annotated[str, positional(), shown("DIR")]
-    """Directory for the runs."""
     claims: Annotated[str, positional(), shown("CLAIMS")]
     """A TOML or Python file of claims, or a study: its name, file.py or module:Name."""
+    dir: Annotated[str, shown("DIR")] = "runs"
+    """Directory for the runs."""
     seeds: Annotated[tuple[str, ...], shown("SEED ...", default="the first ten of the fixed list")] = ()
     """Seeds over which the claims will be decided; fewer than ten are topped up from the fixed list."""
     looks: Annotated[tuple[int, ...], shown("N ...", default="one, at all seeds")] = ()
@@ -91,6 +100,13 @@ class RegisterOptions:
 
 def register_verb(words: list[str]) -> int:
     """Registers the claims; prints the digest of each registration, for publication."""
+    if (
+        len(words) > 1
+        and not any(word.startswith("-") for word in words[:2])
+        and "dir" not in given(RegisterOptions, words)
+    ):
+        note("`kymograph register DIR CLAIMS` is now `kymograph register CLAIMS --dir DIR`")
+        words = [words[1], "--dir", words[0], *words[2:]]
     options = parse(RegisterOptions, words, "kymograph register")
     from kymograph._claims.claim_files import named_claims
     from kymograph._claims.power import price_of_looks
@@ -98,7 +114,7 @@ def register_verb(words: list[str]) -> int:
 
     claims, studies = named_claims(options.claims)
     settings, seeds = settings_from(options.where), seeds_from(options.seeds)
-    directory = Directory(options.directory)
+    directory = Directory(options.dir)
     for registration in register_claims(
         directory, claims, seeds, looks=options.looks, settings=settings or None, studies=studies
     ):
@@ -116,7 +132,8 @@ def register_verb(words: list[str]) -> int:
         if earlier := runs_before(directory.history, registration):
             _say(f"these claims are post hoc for the {counted(earlier, 'run')} already there")
     _say(
-        "Put the digest into a paper, a commit or a public registry; `kymograph verify DIR --anchor DIGEST` checks it."
+        "Put the digest into a paper, a commit or a public registry; "
+        f"`kymograph verify {options.dir} --anchor DIGEST` checks it."
     )
     return 0
 
@@ -129,7 +146,7 @@ def _say(text: str) -> None:
 class JudgeOptions:
     """Judge the claims about stored runs; torch is not needed."""
 
-    directories: Annotated[tuple[str, ...], positional(), shown("DIR [DIR]", default="required")]
+    directories: Annotated[tuple[str, ...], positional(), shown("[DIR [DIR]]", default="runs")] = ()
     """Directory of the runs; with --csv two directories of CSV files."""
     claims: Annotated[str | None, shown("FILE", default="those of the studies")] = None
     """Your own claims, a TOML or Python file."""
@@ -172,10 +189,11 @@ def judge_verb(words: list[str]) -> int:
     else:
         if options.direction:
             raise UsageError("--direction is for CSV files (--csv); claims about stored runs have their own")
-        if len(options.directories) != 1:
+        if len(options.directories) > 1:
             raise UsageError("judge one directory of runs, or two of CSV files with --csv")
+        root = options.directories[0] if options.directories else "runs"
         study = named_study(options.study)
-        directory = read_directory(directory_of_runs(options.directories[0]), study.name)
+        directory = read_directory(directory_of_runs(root), study.name)
         verdicts = judge(directory, options.claims, settings_from(options.where), studies=study.code)
         if not len(verdicts) and (problems := log_problems(directory.log)):
             raise KymographError(
@@ -265,7 +283,7 @@ def _print_rows(table: PowerTable) -> None:
 class VerifyOptions:
     """Check the log, records, planned runs and registrations of a directory; exit with 1 if anything is wrong."""
 
-    directory: Annotated[str, positional(), shown("DIR")]
+    directory: Annotated[str, positional(), shown("[DIR|FILE]")] = "runs"
     """Directory of the runs, or a bundle of one."""
     anchor: Annotated[str | None, shown("DIGEST", default="none")] = None
     """Digest of a published registration, which must be in the log."""
@@ -298,10 +316,10 @@ class BundleOptions:
     users' parts that the runs were made with is found automatically.
     """
 
-    directory: Annotated[str, positional(), shown("DIR")]
-    """Directory of the runs."""
     output: Annotated[str, shown("FILE", short="-o")]
     """File to write, e.g. runs.kymograph.zip."""
+    directory: Annotated[str, positional(), shown("[DIR]")] = "runs"
+    """Directory of the runs."""
     study: Annotated[tuple[str, ...], shown("STUDY ...", default="none")] = ()
     """module:Name or file.py of user-defined studies whose code goes into the bundle."""
     thin: bool = False
@@ -325,10 +343,10 @@ def bundle_verb(words: list[str]) -> int:
 class AbandonOptions:
     """Give up planned runs that have no results; the log keeps them with the reason, and verdicts mention it."""
 
-    directory: Annotated[str, positional(), shown("DIR")]
-    """Directory of the runs."""
     reason: Annotated[str, shown("TEXT")]
     """Why the runs are given up, or taken back."""
+    directory: Annotated[str, positional(), shown("[DIR]")] = "runs"
+    """Directory of the runs."""
     study: Annotated[str | None, shown("STUDY", default="all")] = None
     """Only runs of this study."""
     arms: Annotated[tuple[str, ...], shown("ARM ...", default="all")] = ()
@@ -346,6 +364,7 @@ class AbandonOptions:
 def abandon_verb(words: list[str]) -> int:
     """Logs that planned runs are given up, or taken back; prints how many."""
     options = parse(AbandonOptions, words, "kymograph abandon")
+    check_directory(options.directory)
     chosen = (options.study, options.arms, seeds_from(options.seeds), settings_from(options.where))
     if options.undo:
         if options.finished:

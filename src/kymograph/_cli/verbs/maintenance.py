@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kymograph._cli.arguments import Choices, at_least, choice, option_words, parse, positional
-from kymograph._cli.main import VERBS
+from kymograph._cli.main import VERBS, verbs_by_group
 from kymograph._studies.loading import list_studies
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ PARTS = {
         "attribute": "selftest_verb",
         "options": "SelftestOptions",
         "about": "measure how often the judge is wrong, and compare the rates with bounds",
-        "order": 100,
+        "group": "maintenance",
+        "order": 510,
     },
     "completion": {
         "attribute": "completion_verb",
         "options": "CompletionOptions",
         "about": "print a completion script for bash, zsh or fish",
         "usage": "completion SHELL",
-        "order": 155,
+        "group": "maintenance",
+        "order": 530,
     },
 }
 
@@ -180,10 +182,11 @@ def zsh_completion(words: Vocabulary, studies: Sequence[str]) -> str:
 
 
 def fish_completion(words: Vocabulary, studies: Sequence[str]) -> str:
-    """Returns a script for fish, with a line about every verb."""
+    """Returns a script for fish, with the group of every verb and a line about it."""
     lines = [
-        f"complete -c kymograph -n __fish_use_subcommand -f -a {name} -d {shlex.quote(part.about)}"
-        for name, part in VERBS.parts().items()
+        f"complete -c kymograph -n __fish_use_subcommand -f -a {part.name} -d {shlex.quote(f'{group}: {part.about}')}"
+        for group, parts in verbs_by_group().items()
+        for part in parts
     ]
     lines += [
         f"complete -c kymograph -n '__fish_seen_subcommand_from {verb}; and test (count (commandline -opc)) -eq 2' "

@@ -41,6 +41,7 @@ from kymograph._runs.declaration import FILE as DECLARATION
 from kymograph._runs.declaration import Declaration, read_declaration
 from kymograph._runs.directory import Directory, damaged_run
 from kymograph._runs.history import current_code
+from kymograph._runs.locating import check_directory
 from kymograph._runs.log import DIRECTORY as LOG
 from kymograph._runs.record import ARRAYS, CHECKPOINT, CONFIG, STATUS, SUMMARY
 from kymograph._runs.spec import RunSpec
@@ -118,14 +119,6 @@ def read_state(directory: Directory | str | Path, now: float) -> LiveState:
     studies = [_read_study(path, logged.get(real_path(path).name, {}), now) for path in paths]
     # Unfinished ones first.
     return LiveState(str(root), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))
-
-
-def check_directory(directory: str | Path) -> None:
-    """Raises if there is no such directory."""
-    if not Path(directory).is_dir():
-        raise KymographError(
-            f"there is no directory {directory}; make one with `kymograph run STUDY --out {directory}`"
-        )
 
 
 def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> StudyState:

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kymograph._pictures.live.reading import Watcher, check_directory
+from kymograph._pictures.live.reading import Watcher
 from kymograph._pictures.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
 from kymograph._rounding import number_text
+from kymograph._runs.locating import check_directory
 from kymograph._wording import format_duration, line_width
 
 if TYPE_CHECKING:

@@ -17,10 +17,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from kymograph._errors import KymographError
-from kymograph._pictures.live.reading import Watcher, check_directory
+from kymograph._pictures.live.reading import Watcher
 from kymograph._pictures.report.assets import arm_colours, template
 from kymograph._pictures.styles import html_mathematics
 from kymograph._rounding import number_text
+from kymograph._runs.locating import check_directory
 from kymograph._wording import format_duration
 
 if TYPE_CHECKING:

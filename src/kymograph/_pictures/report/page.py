@@ -217,7 +217,7 @@ def write_report(
     runs = [run for run in directory.store if only is None or run.id in only]
     if not runs:
         root = directory.root
-        raise KymographError(f"{root} contains no readable run; make some with `kymograph run STUDY --out {root}`")
+        raise KymographError(f"{root} contains no readable run; make some with `kymograph run STUDY --dir {root}`")
     page = build_page(
         Store(runs, directory.root, directory),
         verdicts,

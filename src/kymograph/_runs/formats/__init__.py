@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kymograph._errors import KymographError, did_you_mean
+from kymograph._io.writing import make_directory
 from kymograph._registry import Registry
 from kymograph._runs.store import Store
 
@@ -25,8 +26,6 @@ def export(store: Store, to: str, output: str | Path, seed: int | None = None) -
     if to not in FORMATS.names():
         raise KymographError(f"cannot export to {to!r}{did_you_mean(to, FORMATS.names())}")
     path = Path(output)
-    if not path.parent.is_dir():
-        raise KymographError(f"there is no directory {path.parent}; create it first")
     if FORMATS.part(to).properties.get("one_seed"):
         seeds = store.finished.seeds
         if seed is None and len(seeds) > 1:
@@ -34,5 +33,7 @@ def export(store: Store, to: str, output: str | Path, seed: int | None = None) -
         if seed is not None and seed not in seeds:
             raise KymographError(f"there is no finished run of seed {seed}; stored: {', '.join(map(str, seeds))}")
         store = store if seed is None else store.select(seeds=[seed])
-    FORMATS.load(to)(store, path)
+    write = FORMATS.load(to)
+    make_directory(path.parent)
+    write(store, path)
     return path
