@@ -202,7 +202,6 @@ def test_the_verb_prints_cards_or_one_table_and_writes_files(
     ("words", "error"),
     [
         (("absent",), "there is no directory absent"),
-        ((), "judge one directory"),
         (("a", "b"), "judge one directory"),
         (("a", "--csv"), "compares two directories"),
     ],

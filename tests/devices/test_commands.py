@@ -81,7 +81,7 @@ def test_calibrate_a_file_of_the_script(tmp_path: Path, capsys: pytest.CaptureFi
     state = {".".join([names.get(part, part), *rest]): own for (part, *rest), own in _split(net)}
     torch.save({"state_dict": state, "Bs": [torch.randn(8, 7) for _ in range(2)], "test_acc": 0.5}, tmp_path / "net.pt")
     words = ("calibrate", f"{tmp_path}/net.pt", "--data", "digits", "--draws", "19", "--nulls", "fresh")
-    on_cpu, on_cuda = on_both(capsys, *words, "--dir", f"{tmp_path}/{{device}}")
+    on_cpu, on_cuda = on_both(capsys, *words, "-o", f"{tmp_path}/{{device}}")
     assert on_cpu == on_cuda and "h_2" in on_cpu
 
 

@@ -211,7 +211,7 @@ def test_bounds_and_p_values_are_declared_like_those_of_a_class() -> None:
 def test_every_option_of_the_command_line_is_reserved(engine: str) -> None:
     options = set(option_fields(with_engine_options(RunOptions, ["--engine", engine])))
     assert options <= set(reserved_names())
-    assert {"seeds", "out", "grid", "config", "device"} <= options
+    assert {"seeds", "dir", "grid", "config", "device"} <= options and "out" in reserved_names()
 
 
 def test_what_names_a_run_is_reserved() -> None:

@@ -38,7 +38,7 @@ from kymograph._sweep.engines.base import ENGINES, options_type
 
 Trained = Mapping[str, Any] | None
 Body = Callable[..., Trained]
-_ALWAYS = ("arm", "debug", "help", "seed", "version")
+_ALWAYS = ("arm", "debug", "help", "seed", "version", "dir")
 """What names a run, and the options that every verb has."""
 
 
@@ -240,7 +240,7 @@ def reserved_names() -> Mapping[str, str]:
     """Returns the names of all options for running a study, each with a phrase for its owner.
 
     They are those of `kymograph.run` and of the built-in engines. The command line has the same options under the same
-    names; a test compares them.
+    names, but for ``out``, which is ``--dir`` there; a test compares them.
     """
     owners: dict[str, str] = {}
     for engine in filter(ENGINES.is_built_in, ENGINES.names()):
