@@ -145,7 +145,7 @@ def test_a_diverged_run_says_so_wherever_it_is_shown(tmp_path: Path, capsys: pyt
     assert "own: 1 finished, 1 diverged" in table and "wild/s3  diverged at step 212" in table
     details = [run_details(one) for one in runs]
     assert [(one["status"], one["diverged_at"]) for one in details] == [("finished", None), ("diverged", 212)]
-    assert call("runs", str(tmp_path), "--status", "diverged", "--json") == 0
+    assert call("show", "--dir", str(tmp_path), "--status", "diverged", "--json") == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert (shown["status"], shown["diverged_at"]) == ("diverged", 212)
     assert [(row["status"], row["diverged_at"]) for row in summary_rows(store.runs)] == [

@@ -90,7 +90,7 @@ def test_nothing_is_written_next_to_it(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     write_study(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    command("list", "decay_study.py", cwd=tmp_path)
+    command("studies", "decay_study.py", cwd=tmp_path)
     assert sorted(tmp_path.rglob("*")) == before and not sys.dont_write_bytecode
 
 
