@@ -26,6 +26,12 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = Process("elsewhere", "0" * 8, 4711, "5")
 
 
+@pytest.fixture(autouse=True)
+def in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names a main program: a worker of pytest-xdist has none, like an interpreter without a file."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+
+
 def start(out: Path, seed: int = 1, **options: Any) -> Any:
     return ky.record("mine", arm="a", seed=seed, out=out, **options)
 

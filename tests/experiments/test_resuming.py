@@ -23,6 +23,12 @@ from kymograph._runs import resume
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def in_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names a main program: a worker of pytest-xdist has none, like an interpreter without a file."""
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", __file__, raising=False)
+
+
 class Parts:
     """What one start of a loop constructs."""
 

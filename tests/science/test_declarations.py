@@ -34,6 +34,6 @@ def test_every_registered_study_declares_itself_as_data(tmp_path: Path, study: k
 def test_no_norm_or_error_of_a_built_in_study_has_an_interval_below_zero(study: str, number: str) -> None:
     """On CIFAR-10 the gradient under random targets was said to lie in [-1.14e-09, 6.59e-09]."""
     values = [{number: value} for value in (1e-12, 1e-11, 1e-8)]
-    assert arm_headlines(values, [number]).numbers[number].low < 0
-    bounded = arm_headlines(values, [number], load_study(study).bounds).numbers[number]
+    assert arm_headlines(values, [number])[number].low < 0
+    bounded = arm_headlines(values, [number], load_study(study).bounds)[number]
     assert bounded.low == 0 and bounded.high > bounded.mean > 0
