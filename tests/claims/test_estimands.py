@@ -40,7 +40,7 @@ def test_a_series_becomes_one_number(reduce: str, site: str | None, value: float
 
 
 def test_a_series_asked_for_wrongly_is_named() -> None:
-    run = FakeRun("a", 0, {"word": "x", "big": "Infinity", "none": None}, series={"h": SERIES})
+    run = FakeRun("a", 0, {"word": "x", "big": math.inf, "none": None}, series={"h": SERIES})
     for what, words in ((Measure("h", "last"), "name one of them"), (Measure("h", "last", "h_9"), "no site 'h_9'"),
                         (Measure("g", "last"), "no series 'g'"), (Measure("word"), "a string")):  # fmt: skip
         with pytest.raises(KymographError, match=words):

@@ -16,7 +16,8 @@ from kymograph._cli.arguments import option_fields, with_engine_options
 from kymograph._cli.verbs.experiment import RunOptions
 from kymograph._errors import KymographError
 from kymograph._experiments import active_run
-from kymograph._experiments.function_study import FunctionStudy, reserved_names, summary_of
+from kymograph._experiments.function_study import FunctionStudy, reserved_names
+from kymograph._runs.storable import stored_summary
 from kymograph._sweep.engines.base import ENGINES
 from tests.cli.command import call
 from tests.studies import warmup_example
@@ -129,19 +130,19 @@ def _study(**facts: object) -> FunctionStudy:
     ("returned", "words"),
     [
         ([1, 2], "returned a list; return a dictionary of numbers"),
-        ({"a": [1]}, "returned 'a' as a list"),
-        ({1: 2.0}, "returned 1 as the name of a number"),
+        ({"a": [1]}, r"f\(\)\['a'\] is \[1\] \(list\), which cannot be stored"),
+        ({1: 2.0}, r"f\(\) has 1 as the name of a number"),
     ],
 )
 def test_a_wrong_return_is_one_sentence(returned: object, words: str) -> None:
     with pytest.raises(KymographError, match=words):
-        summary_of(returned, "f")
+        stored_summary(returned, "f()")
 
 
 def test_tensors_and_missing_numbers_are_summaries() -> None:
-    found = summary_of({"a": torch.tensor(1.5), "b": np.float32(2), "c": None, "d": "text", "e": True}, "f")
+    found = stored_summary({"a": torch.tensor(1.5), "b": np.float32(2), "c": None, "d": "text", "e": True}, "f")
     assert found == {"a": 1.5, "b": 2.0, "c": None, "d": "text", "e": True}
-    assert summary_of(None, "f") == {}
+    assert stored_summary(None, "f") == {}
 
 
 @pytest.mark.parametrize("name", sorted(reserved_names()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import time
 from pathlib import Path
@@ -15,7 +16,6 @@ import kymograph as ky
 from kymograph._claims.claim_files import read_claims
 from kymograph._claims.registration import register_claims
 from kymograph._errors import KymographError
-from kymograph._experiments.recorded_loop import flat_settings
 from kymograph._pictures.live.reading import read_state
 from kymograph._sharing.verify import verify
 from tests.cli.command import call
@@ -130,31 +130,122 @@ def test_without_a_with_block_the_end_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"net": object()}, "the setting net is a object"),
-        ({"a": {"b": {1, 2}}}, r"the setting a\.b is a set"),
+        ({"net": object()}, r"the setting net is <object object at .*> \(object\), which cannot be stored"),
+        ({"a": {"b": {1, 2}}}, r"the setting a\.b is \{1, 2\} \(set\)"),
         ({"x": math.nan}, "the setting x is nan"),
-        ({"sizes": [[1]]}, "the setting sizes cannot be stored"),
+        ({"x": [1.0, math.inf]}, "the setting x is inf"),
+        ({"sizes": [[1]]}, r"the setting sizes is \[1\] \(list\), which cannot be stored"),
         ({1: 2}, "the name of a setting"),
+        ({"n": 10**400}, "the setting n is an integer of 401 digits, and at most 300 are stored"),
+        ({"n": [1, -(10**300)]}, "the setting n is an integer of 301 digits"),
+        ({"z": 1 + 2j}, r"the setting z is \(1\+2j\) \(complex\)"),
+        ({"day": datetime.date(2026, 1, 2)}, r"the setting day is datetime\.date\(2026, 1, 2\) \(date\)"),
+        ({"path": "a\udc80"}, r"the setting path is 'a\\udc80', whose lone surrogate cannot be stored"),
+        ({"a\udc80": 1}, "the name of a setting is 'a.udc80', whose lone surrogate"),
+        ({"a": {"b": 1}, "a.b": 2}, r"two settings are called a\.b, one of them nested"),
+        ({"a.b": {"c": 2}, "a": {"b.c": 2}}, r"two settings are called a\.b\.c"),
+        ({"optimizer": {}}, "the setting optimizer is an empty dictionary, which would be lost"),
+        ({"optimizer": {"sgd": {}}}, r"the setting optimizer\.sgd is an empty dictionary"),
     ],
 )
-def test_settings_that_cannot_be_stored_are_refused(config: dict[Any, Any], words: str) -> None:
-    with pytest.raises(KymographError, match=words):
-        flat_settings(config)
+def test_settings_that_cannot_be_stored_are_refused(tmp_path: Path, config: dict[Any, Any], words: str) -> None:
+    with pytest.raises(KymographError, match=words) as error:
+        ky.record("mine", arm="a", seed=1, config=config, out=tmp_path)
+    assert "\n" not in str(error.value) and not list(tmp_path.iterdir()), "nothing was written"
 
 
-def test_what_is_logged_must_be_numbers_once_per_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["study", "arm", "question", "headlines"])
+def test_names_that_cannot_be_stored_are_refused(tmp_path: Path, where: str) -> None:
+    text = "a\udc80"
+    options: dict[str, Any] = {"study": "mine", "arm": "a", where: {"x": text} if where == "headlines" else text}
+    with pytest.raises(KymographError, match="lone surrogate"):
+        ky.record(**options, seed=1, out=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_summary_that_cannot_be_stored_is_refused_when_it_is_set(tmp_path: Path) -> None:
+    weight = torch.zeros(())
     with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
-        for step in run.steps(2):
-            run.log(x=step)
-            with pytest.raises(KymographError, match="logged twice at step"):
-                run.log(x=step)
-            with pytest.raises(KymographError, match="log numbers"):
-                run.log(y="text")
-            with pytest.raises(KymographError, match="2 axes"):
-                run.log(z=torch.ones(2, 2))
-            with pytest.raises(KymographError, match="other sites"):
-                run.log(sites={"a": 1.0})
-                run.log(step=step + 10, sites={"b": 1.0})
+        for value, words in (
+            (10**400, r"run\.summary\['x'\] is an integer of 401 digits"),
+            ("a\udc80", r"run\.summary\['x'\] is 'a\\udc80', whose lone surrogate"),
+            (1j, r"is 1j \(complex\)"),
+            (torch.tensor(1j), r"is 1j \(complex\)"),
+            (datetime.date(2026, 1, 2), r"\(date\)"),
+            (np.datetime64("2026-01-02T00:00:00", "ns"), r"\(datetime64\)"),
+            ([1.0], r"is \[1\.0\] \(list\)"),
+            ("Infinity", "is the string 'Infinity', which is read back as a number"),
+        ):
+            for setting in (
+                lambda value: run.summary.__setitem__("x", value),
+                lambda value: run.summary(y=1.0, x=value),
+                lambda value: run.summary.update(y=1.0, x=value),
+                lambda value: run.summary.setdefault("x", value),
+                lambda value: run.summary.__ior__({"y": 1.0, "x": value}),
+            ):
+                with pytest.raises(KymographError, match=words):
+                    setting(value)
+        with pytest.raises(KymographError, match="has 1 as the name of a number"):
+            run.summary[1] = 2.0  # type: ignore[index]
+        assert not run.summary, "nothing of a refused call is kept"
+        run.summary["weight"] = weight
+        weight += 1
+    (stored,) = ky.Store.open(tmp_path).finished
+    assert stored.summary == {"weight": 0.0}, "as it was when it was set"
+
+
+def test_what_is_logged_must_be_numbers_that_are_read_back(tmp_path: Path) -> None:
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        run.log(sites={"a": 1.0}, step=0)
+        for value, words in (
+            ("text", r"y is 'text' \(str\); log numbers"),
+            (None, "y is None"),
+            (torch.ones(2, 2), "y has 2 axes"),
+            ({"a": torch.ones(2)}, "a site of y has 2 numbers"),
+            ({"a": [1, 2]}, r"y is \[1, 2\] \(list\)"),
+            ({1: 1.0, "1": 2.0}, "y has two sites called '1'"),
+            ({"a\udc80": 1.0}, "a site of y is 'a.udc80'"),
+            (10**400, "y is an integer of 401 digits, which is not exactly a float64"),
+            (2**53 + 1, "y is 9007199254740993, which is not exactly a float64"),
+            (np.array([1, 2**53 + 1]), "y is 9007199254740993"),
+            (torch.tensor(2**53 + 1), "y is 9007199254740993"),
+            (1j, r"y is 1j \(complex\)"),
+            (np.complex64(1j), r"\(complex64\)"),
+            (torch.tensor(1j), "y is complex"),
+            (np.datetime64("2026-01-02"), r"\(datetime64"),
+            (np.array(["1.5"]), r"\(<U3\)"),
+            (np.longdouble(1) / 3, "not exactly a float64"),
+        ):
+            with pytest.raises(KymographError, match=words) as error:
+                run.log(x=1.0, y=value, step=1)
+            assert "\n" not in str(error.value)
+        with pytest.raises(KymographError, match="sites was logged with other sites before"):
+            run.log(x=1.0, sites={"b": 1.0}, step=1)
+        with pytest.raises(KymographError, match="a series is called 1; names are strings"):
+            run.log({1: 1.0}, step=1)  # type: ignore[dict-item]
+        with pytest.raises(KymographError, match="x is logged twice in one call"):
+            run.log({"x": 1.0}, x=2.0)
+    (stored,) = ky.Store.open(tmp_path).finished
+    assert set(stored.series) == {"sites"}, "nothing of a refused call is kept"
+
+
+def test_an_array_that_is_changed_in_place_is_logged_as_it_was(tmp_path: Path) -> None:
+    """The values of up to 512 steps were those of the last one."""
+    norms = np.zeros(2)
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        for step in run.steps(3):
+            norms[:] = step
+            run.log(norms=norms)
+    (stored,) = ky.Store.open(tmp_path).finished
+    assert stored.series["norms"].value[:, 0].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_numbers_of_several_types_at_the_sites_of_a_series_keep_every_digit(tmp_path: Path) -> None:
+    """Stacked as float32, the integer lost its last digit."""
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        run.log(x={"a": torch.tensor(2**24 + 1), "b": torch.tensor(0.5)})
+    (stored,) = ky.Store.open(tmp_path).finished
+    assert stored.series["x"].value.tolist() == [[2.0**24 + 1, 0.5]]
 
 
 def test_what_a_watched_network_cannot_say_is_noted(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_record_comes_back_as_it_was_written(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.series["loss"].value, result().series["loss"].value)
     assert run.series["loss"].value.dtype == np.float32
     assert run.series["accuracy"].sites == ("a", "b")
-    assert run.summary == {"final": 1.0, "missing": None, "huge": "Infinity"}
+    assert run.summary == {"final": 1.0, "missing": None, "huge": np.inf}
     assert record.is_finished(tmp_path, SPEC)
 
 

@@ -160,7 +160,10 @@ FORGERIES = {
     "sites that are numbers": arrays({"loss": {"grid": "0", "sites": [1, 2]}}),
     "a site twice": arrays({"loss": {"grid": "0", "sites": 2 * ["a"]}}, **{"value/loss": np.ones((3, 2))}),
     "a series that is too short": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(2)}),
-    "steps that are fractions": arrays({"loss": {"grid": "0", "sites": None}}, **{"step/0": np.zeros(3)}),
+    "steps that are not finite": arrays(
+        {"loss": {"grid": "0", "sites": None}}, **{"step/0": np.array([0.0, np.nan, 1.0])}
+    ),
+    "steps of half precision": arrays({"loss": {"grid": "0", "sites": None}}, **{"step/0": np.zeros(3, np.float16)}),
     "numbers of another type": arrays({"loss": {"grid": "0", "sites": None}}, **{"value/loss": np.zeros(3, np.int16)}),
     "arrays that are noise": raw(ARRAYS, b"\xff" * 64),
     "a pipe for the series": pipe(ARRAYS),

@@ -160,10 +160,7 @@ def measure(run: Run, what: Measure) -> float:
             raise KymographError(f"a run has no summary {what.name!r}{did_you_mean(what.name, run.summary)}")
         value = run.summary[what.name]
         if isinstance(value, str):
-            named = {"Infinity": math.inf, "-Infinity": -math.inf}  # how a record's JSON spells them
-            if value not in named:
-                raise KymographError(f"the summary {what.name!r} is a string, not a number")
-            return named[value]
+            raise KymographError(f"the summary {what.name!r} is a string, not a number")
         if value is not None and not isinstance(value, int | float):
             raise KymographError(f"the summary {what.name!r} is not a number")
         return math.nan if value is None else float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,14 @@ from kymograph._claims.family import decide_claims
 from kymograph._claims.registration import POST_HOC
 from kymograph._claims.verdict import Verdicts
 from kymograph._errors import KymographError, did_you_mean
-from kymograph._io.documents import read_csv
+from kymograph._io.documents import MAX_DIGITS, read_csv
 from kymograph._io.files import is_directory
 from kymograph._runs.record import RunSeries
+from kymograph._runs.steps import Step, checked_step
+from kymograph._runs.storable import is_exact, shown
 from kymograph._streams import MAX_SEED
+
+_INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 @dataclass(frozen=True)
@@ -35,12 +40,15 @@ class ImportedRun:
 
 
 def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
-    """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series."""
+    """Returns the runs of a directory of CSV files with columns seed, step and value, one file per series.
+
+    Steps are integers or fractions, in any order. An empty value is missing.
+    """
     folder = Path(directory)
     files = sorted(folder.glob("*.csv")) if is_directory(folder) else []
     if not files:
         raise KymographError(f"{folder} contains no CSV file with the columns seed, step and value")
-    by_seed: dict[int, dict[str, list[tuple[int, float]]]] = {}
+    by_seed: dict[int, dict[str, list[tuple[Step, float]]]] = {}
     for path in files:
         for seed, step, value in _csv_rows(path):
             by_seed.setdefault(seed, {}).setdefault(path.stem, []).append((step, value))
@@ -50,27 +58,48 @@ def read_csv_arm(directory: str | Path) -> list[ImportedRun]:
     for seed, series in sorted(by_seed.items()):
         arrays = {}
         for name, rows in series.items():
-            rows.sort()
+            rows.sort(key=lambda row: row[0])
             steps = [step for step, _ in rows]
             if len(set(steps)) < len(steps):
                 raise KymographError(f"{folder / name}.csv has two values at one step of seed {seed}")
-            arrays[name] = RunSeries(np.array(steps), np.array([value for _, value in rows], dtype=np.float64))
+            fractions = any(isinstance(step, float) for step in steps)
+            if fractions and not all(isinstance(step, float) or is_exact(step) for step in steps):
+                raise KymographError(f"{folder / name}.csv has fractional steps and integers too large to go with them")
+            arrays[name] = RunSeries(
+                np.array(steps, dtype=np.float64 if fractions else np.int64),
+                np.array([value for _, value in rows], dtype=np.float64),
+            )
         runs.append(ImportedRun(folder.name, seed, arrays))
     return runs
 
 
-def _csv_rows(path: Path) -> list[tuple[int, int, float]]:
+def _csv_rows(path: Path) -> list[tuple[int, Step, float]]:
     rows = []
     for number, row in enumerate(read_csv(path, columns=("seed", "step", "value")), start=2):
         try:
             text = row["value"]
-            seed, step = int(row["seed"] or ""), int(row["step"] or "")
-            if max(abs(seed), abs(step)) > MAX_SEED:
-                raise ValueError("out of range")
-            rows.append((seed, step, float(text) if text else math.nan))
-        except ValueError:
-            raise KymographError(f"{path}, line {number} is not a seed, a step and a value") from None
+            seed, step = _number(row["seed"] or ""), checked_step(_number(row["step"] or ""))
+            if not isinstance(seed, int) or abs(seed) > MAX_SEED:
+                raise ValueError("it has no valid seed")
+            value = _number(text) if text else math.nan
+            if isinstance(value, int) and not is_exact(value):
+                raise ValueError(f"{shown(value)} is not exactly a float64")
+            rows.append((seed, step, float(value)))
+        except (ValueError, KymographError) as error:
+            raise KymographError(f"{path}, line {number} is not a seed, a step and a value: {error}") from None
     return rows
+
+
+def _number(text: str) -> int | float:
+    """Returns the number that a text spells, as an int or a float; raises ValueError if it is none or too large."""
+    if _INTEGER.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"an integer has more than {MAX_DIGITS} digits")
+        return int(text)
+    number = float(text)
+    if math.isinf(number) and any(character.isdigit() for character in text):
+        raise ValueError(f"{text.strip()[:40]} is too large")
+    return number
 
 
 DIRECTIONS = ("less", "greater")

@@ -13,7 +13,8 @@ import numpy as np
 from kymograph._claims.claim import Claim
 from kymograph._io.writing import plain
 from kymograph._rounding import estimate_text
-from kymograph._runs.tables import as_number, import_pandas, import_xarray
+from kymograph._runs.storable import INFINITIES
+from kymograph._runs.tables import import_pandas, import_xarray
 from kymograph._wording import counted, html_table, markdown_table
 
 INTERIM = "interim"
@@ -349,15 +350,20 @@ def verdict_frame(verdicts: Sequence[Verdict]) -> Any:
         for name, value in verdict.row().items():
             if name in _INTERVALS:
                 low, high = value if value is not None else (None, None)
-                row |= {f"{name}_low": as_number(low), f"{name}_high": as_number(high)}
+                row |= {f"{name}_low": _number(low), f"{name}_high": _number(high)}
             elif name == "superiority":
                 row |= dict(zip(_SUPERIORITY, value if value is not None else (None,) * 3, strict=True))
             elif name not in _NESTED:
-                row[name] = as_number(value)
+                row[name] = _number(value)
         row["notes"] = "; ".join(verdict.notes)
         row |= {f"setting/{name}": value for name, value in verdict.settings.items()}
         rows.append(row)
     return import_pandas().DataFrame(rows)
+
+
+def _number(value: Any) -> Any:
+    """Returns an infinity that JSON spells as a string as a float; any other value unchanged."""
+    return INFINITIES.get(value, value) if isinstance(value, str) else value
 
 
 def verdict_dataset(verdicts: Sequence[Verdict]) -> Any:

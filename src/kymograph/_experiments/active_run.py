@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from kymograph._rounding import number_text
 from kymograph._runs.provenance import accelerator
 from kymograph._runs.record import RunSeries
 from kymograph._runs.resume import FILE, differences, read_resume_state, write_resume_state
+from kymograph._runs.steps import Step
+from kymograph._runs.storable import stored_summary, summary_scalar
 from kymograph._sweep.progress import Follower
 
 if TYPE_CHECKING:
@@ -60,7 +62,27 @@ class Resumable(Protocol):
 
 
 class RunSummary(dict[str, Any]):
-    """The summary numbers of a run, by name; calling it adds more."""
+    """The summary numbers of a run, by name; calling it adds more.
+
+    A value is checked and read when it is set, so that a tensor that changes later does not change the summary.
+    """
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, summary_scalar(name, value, "run.summary"))
+
+    def update(self, *values: Any, **named: Any) -> None:
+        """Adds or replaces numbers, or none if one of them cannot be stored."""
+        super().update(stored_summary(dict(*values, **named), "run.summary"))
+
+    def __ior__(self, values: Any) -> Self:  # type: ignore[override, misc]
+        self.update(values)
+        return self
+
+    def setdefault(self, name: str, value: Any = None) -> Any:
+        """Adds a number unless there is one of this name; returns the one that is there."""
+        if name not in self:
+            self[name] = value
+        return self[name]
 
     def __call__(self, **values: Any) -> None:
         """Adds or replaces numbers."""
@@ -132,10 +154,12 @@ class ActiveRun:
         """Returns a new generator for the stream of this name at the run's seed."""
         return streams.generator(self.seed, *names)
 
-    def log(self, values: Mapping[str, Any] | None = None, /, *, step: int | None = None, **named: Any) -> None:
+    def log(self, values: Mapping[str, Any] | None = None, /, *, step: Step | None = None, **named: Any) -> None:
         """Records numbers measured at this step: one each, or several by site, e.g. ``{"layer 1": 0.3}``.
 
-        ``run.log(loss=loss)`` and ``run.log({"loss": loss})`` are equivalent.
+        ``run.log(loss=loss)`` and ``run.log({"loss": loss})`` are equivalent. ``step`` may be a fraction, such as an
+        epoch of 0.5. Steps that repeat or decrease are kept in the order of logging, with a note on the run. If a step
+        or a number cannot be stored exactly, the call raises a `KymographError` and records nothing.
         """
         if values is not None and not isinstance(values, Mapping):
             raise KymographError("run.log takes numbers by name, e.g. run.log(loss=loss), and the step as step=...")
@@ -145,6 +169,8 @@ class ActiveRun:
                 self._logged_without_loop += 1
             else:
                 step = self.step
+        if values and named and (twice := values.keys() & named.keys()):
+            raise KymographError(f"{min(twice)} is logged twice in one call; give it once")
         self._logged.log(step, {**(values or {}), **named})
 
     def say(self, text: str) -> None:

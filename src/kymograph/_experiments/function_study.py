@@ -29,6 +29,7 @@ from kymograph._experiments import running
 from kymograph._runs.declaration import Arm, SeriesDisplay
 from kymograph._runs.record import RunResult
 from kymograph._runs.spec import RunSpec
+from kymograph._runs.storable import stored_summary
 from kymograph._runs.store import Store
 from kymograph._runs.tuned import Tuned
 from kymograph._studies.settings import build_config
@@ -97,8 +98,9 @@ class FunctionStudy(Study[Any]):
                 run.close()
         if drawn:
             run.notes.append("random numbers came from the global generators, which were set by the run's seed")
-        summary = summary_of(dict(run.summary), "run.summary") | summary_of(returned, self.body.__name__)
-        return RunResult(series, summary, notes=tuple(run.notes))
+        return RunResult(
+            series, run.summary | stored_summary(returned, f"{self.body.__name__}()"), notes=tuple(run.notes)
+        )
 
 
 def study(
@@ -178,27 +180,6 @@ def study(
         return result
 
     return decorate
-
-
-def summary_of(returned: Any, what: str) -> dict[str, Any]:
-    """Returns a function's return value as a run's summary; raises if it is not a dictionary of numbers."""
-    if returned is None:
-        return {}
-    if not isinstance(returned, Mapping):
-        raise KymographError(
-            f"{what} returned a {type(returned).__name__}; return a dictionary of numbers, e.g. {{'accuracy': 0.9}}"
-        )
-    summary: dict[str, Any] = {}
-    for key, value in returned.items():
-        if not isinstance(key, str):
-            raise KymographError(f"{what} returned {key!r} as the name of a number; names are strings")
-        plain = value.item() if hasattr(value, "item") and getattr(value, "shape", None) in ((), (1,)) else value
-        if plain is not None and not isinstance(plain, str | int | float | bool):
-            raise KymographError(
-                f"{what} returned {key!r} as a {type(value).__name__}; a summary has numbers, strings and None"
-            )
-        summary[key] = plain
-    return summary
 
 
 def _config_type(function: Body, study: str) -> type:

@@ -17,6 +17,7 @@ import functools
 import gc
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -31,7 +32,6 @@ from kymograph._claims.design import Terms
 from kymograph._claims.registration import REGISTRATION, binding_terms
 from kymograph._errors import KymographError
 from kymograph._experiments.active_run import ActiveRun
-from kymograph._experiments.function_study import summary_of
 from kymograph._io.files import real_path
 from kymograph._io.processes import Process
 from kymograph._io.writing import living_owner, make_directory, one_at_a_time
@@ -40,6 +40,7 @@ from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
 from kymograph._runs.record import RunResult, is_finished, pack_record, read_config, read_status, store_record
 from kymograph._runs.spec import RunSpec
+from kymograph._runs.storable import check_text, stored_scalar
 from kymograph._runs.tuned import SUFFIX, tuned_study
 from kymograph._streams import MAX_SEED
 from kymograph._studies.loading import STUDIES
@@ -50,7 +51,7 @@ from kymograph._sweep.heartbeat import PARTIAL, Heartbeat
 from kymograph._sweep.orders import Stack
 from kymograph._sweep.progress import Follower
 
-_SCALARS = (str, int, float, bool, type(None))
+_ALLOWED = "settings are strings, numbers, Booleans, None and lists of these"
 _NOTED: set[tuple[Path, str]] = set()  # the experiments about whose seeds a note was printed by this process
 _NOTED_CODE: set[tuple[Path, str]] = set()  # the same, for notes about runs of other code
 _WAIT = 0.5  # seconds between two looks at the lock of a process that cannot be queried
@@ -94,10 +95,17 @@ def record(
         raise KymographError(f"if_exists must be 'error', 'skip' or 'replace', not {if_exists!r}")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise KymographError(f"a seed must be a whole number from 0 to {MAX_SEED}, not {seed!r}")
+    settings = flat_settings(config or {})
+    texts = [("study", study), ("arm", arm), ("question", question)]
+    texts += [("name of a headline", key) for key in headlines or {}]
+    texts += [(f"label of the headline {key!r}", label) for key, label in (headlines or {}).items()]
+    for what, text in texts:
+        if not isinstance(text, str):
+            raise KymographError(f"the {what} is {text!r}; it must be a string")
+        check_text(text, f"the {what}")
     directory = _directory(Path(out))
     root = directory.root
     make_directory(root)
-    settings = flat_settings(config or {})
     declared = directory.declaration(study)
     spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
     code = _running_code()
@@ -276,7 +284,7 @@ class RecordedRun(ActiveRun):
         try:
             self._lock.check()
             series = self.end()
-            result = RunResult(series, summary_of(dict(self.summary), "run.summary"), notes=tuple(self.notes))
+            result = RunResult(series, dict(self.summary), notes=tuple(self.notes))
             packed = pack_record(self._spec, result, self._origin)
         except BaseException as error:
             self._fail(error)
@@ -386,6 +394,8 @@ def _note_other_seed(directory: Directory, study: str, seed: int) -> None:
 def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Returns nested settings as one flat dictionary, ``{"optimizer": {"lr": 1}}`` as ``{"optimizer.lr": 1}``.
 
+    Raises if a setting could not be read back, would be lost because it is empty, or has the name of another one.
+
     >>> flat_settings({"optimizer": {"name": "sgd", "lr": 0.1}, "sizes": (8, 8)})
     {'optimizer.name': 'sgd', 'optimizer.lr': 0.1, 'sizes': [8, 8]}
     """
@@ -393,23 +403,27 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
     for name, value in config.items():
         if not isinstance(name, str) or not name:
             raise KymographError(f"the name of a setting must be a string, not {name!r}")
+        check_text(name, "the name of a setting")
         full_name = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            flat |= flat_settings(value, f"{full_name}.")
-        elif isinstance(value, list | tuple):
-            if not all(isinstance(item, _SCALARS) for item in value):
-                raise KymographError(f"the setting {full_name} cannot be stored; its items must be strings or numbers")
-            flat[full_name] = list(value)
-        elif isinstance(value, _SCALARS):
-            if isinstance(value, float) and value - value != 0:
-                raise KymographError(f"the setting {full_name} is {value}; settings must be finite")
-            flat[full_name] = value
+            if not value:
+                raise KymographError(f"the setting {full_name} is an empty dictionary, which would be lost; drop it")
+            below = flat_settings(value, f"{full_name}.")
         else:
-            raise KymographError(
-                f"the setting {full_name} is a {type(value).__name__}, which cannot be stored; settings are strings, "
-                "numbers, booleans, None and lists of these"
-            )
+            below = {full_name: _stored_setting(full_name, value)}
+        if twice := flat.keys() & below.keys():
+            raise KymographError(f"two settings are called {min(twice)}, one of them nested; rename one")
+        flat |= below
     return flat
+
+
+def _stored_setting(name: str, value: Any) -> Any:
+    items = value if isinstance(value, list | tuple) else [value]
+    stored = [stored_scalar(item, f"the setting {name}", _ALLOWED) for item in items]
+    for item in stored:
+        if isinstance(item, float) and not math.isfinite(item):
+            raise KymographError(f"the setting {name} is {item}; settings must be finite")
+    return stored if isinstance(value, list | tuple) else stored[0]
 
 
 def _declare(

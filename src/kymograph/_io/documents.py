@@ -122,8 +122,9 @@ def read_csv(path: AnyPath, columns: Sequence[str], limit: int = MAX_TABLE) -> I
     try:
         reader = csv.DictReader(io.StringIO(read_text(path, limit), newline=""))
         for name in columns:
-            if name not in (reader.fieldnames or ()):
-                raise KymographError(f"{path} has no column {name!r}; it needs {', '.join(columns)}")
+            if (present := list(reader.fieldnames or ()).count(name)) != 1:
+                problem = f"has {present} columns {name!r}" if present else f"has no column {name!r}"
+                raise KymographError(f"{path} {problem}; it needs {', '.join(columns)}, each once")
         for row in reader:
             yield {name: row[name] for name in columns}
     except csv.Error:
@@ -181,7 +182,7 @@ def _constant(name: str) -> Any:
 
 
 def _integer(text: str) -> int:
-    if len(text) > MAX_DIGITS:
+    if len(text.removeprefix("-")) > MAX_DIGITS:
         raise ValueError(_TOO_MANY_DIGITS)
     return int(text)
 

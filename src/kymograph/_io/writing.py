@@ -8,6 +8,7 @@ import json
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -27,9 +28,16 @@ _numbers = itertools.count()
 
 
 def plain(value: Any) -> Any:
-    """Returns ``value`` in strict JSON types: NaN becomes null (missing), infinities become strings."""
+    """Returns ``value`` in strict JSON types: NaN becomes null (missing), infinities become strings.
+
+    Raises if two keys of a dictionary are the same string, e.g. 1 and "1": one of their values would be lost.
+    """
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        content = {str(key): plain(item) for key, item in value.items()}
+        if len(content) < len(value):
+            twice = next(key for key, count in Counter(map(str, value)).items() if count > 1)
+            raise KymographError(f"two keys are both written as {twice!r}; rename one")
+        return content
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray):

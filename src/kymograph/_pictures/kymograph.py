@@ -85,6 +85,7 @@ def kymograph(
     geometric = geometric_means(array.values, log, axis=1)
     columns_of_data = ("arm", "step", "site", "geometric_mean" if geometric else "mean")
     steps = np.array(array.labels["step"], dtype=float)
+    whole = bool((steps == np.round(steps)).all())
     panels, counts = [], []
     for values in map(drawable, array.values):  # (seed, step, site)
         counts.append(count_seeds(values))
@@ -123,12 +124,12 @@ def kymograph(
             )
         axes.set_title(f"{literal((labels or {}).get(arm, arm))} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=whole, steps=[1, 2, 2.5, 5, 10]))
         figure.note(
             columns_of_data,
             [
                 (arm, step, site, value)
-                for step, row in zip(steps.astype(int).tolist(), panel.tolist(), strict=True)
+                for step, row in zip(array.labels["step"], panel.tolist(), strict=True)
                 for site, value in zip(names, row, strict=True)
             ],
         )

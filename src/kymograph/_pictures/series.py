@@ -148,9 +148,21 @@ def values_at(array: LabelledArray, share: float) -> np.ndarray:
     return values
 
 
+def span(low: float, high: float) -> tuple[float, float]:
+    """Returns the ends of an axis from ``low`` to ``high``; the axis of a single position has the length one.
+
+    >>> span(0.1, 0.5), span(3.0, 3.0)
+    ((0.1, 0.5), (3.0, 4.0))
+    """
+    if low < high:
+        return low, high
+    return low, max(low + 1.0, low + 1e-9 * abs(low))  # among numbers so large that adding one changes nothing
+
+
 def cell_edges(centres: np.ndarray) -> np.ndarray:
-    """Returns the edges of cells around ``centres``; a single centre gets a cell of width one."""
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
+    """Returns the edges of cells around ``centres``; without a distance between any two, cells share a width of one."""
+    if centres[0] == centres[-1]:
+        low, high = span(centres[0], centres[-1])
+        return np.linspace((3 * low - high) / 2, (low + high) / 2, len(centres) + 1)
     middles = (centres[1:] + centres[:-1]) / 2
     return np.concatenate([[2 * centres[0] - middles[0]], middles, [2 * centres[-1] - middles[-1]]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import statistics
 import time
 from collections import deque
@@ -215,7 +216,10 @@ class Probe:
 
     def begin(self, step: int) -> None:
         """Begins a step, as entering `step` does."""
-        self._step = int(step)
+        try:
+            self._step = operator.index(step)
+        except TypeError:
+            raise KymographError(f"a probe counts whole steps, not {step!r}; give it an integer") from None
         if not self._attached:
             raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
         self._began = True

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kymograph._runs.steps import Step
+
 if TYPE_CHECKING:
     from kymograph._runs.record import RunSeries
 
@@ -31,8 +33,6 @@ FINITE = "finite"
 LOSSES = ("loss", "nll", "mse", "perplexity", "cross_entropy", "objective")
 """What the name of a loss contains."""
 _INFINITE = (math.inf, -math.inf, "Infinity", "-Infinity")  # as computed, and as a record's JSON spells them
-
-Step = int | float
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph._errors import KymographError, did_you_mean
+from kymograph._io.writing import plain
 from kymograph._rounding import number_text
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Directory
@@ -241,7 +242,7 @@ def run_details(run: NamedRun, whole: bool = False) -> dict[str, Any]:
         "diverged_at": None if stored is None or stored.divergence is None else stored.divergence.step,
         "directory": None if run.directory is None else str(run.directory),
         "settings": dict(run.settings),
-        "summary": {} if stored is None else dict(stored.summary),
+        "summary": {} if stored is None else plain(stored.summary),
         "seconds": None if stored is None else stored.seconds,
         "reason": run.reason,
     }

@@ -28,10 +28,12 @@ import numpy as np
 from kymograph._errors import KymographError
 from kymograph._io.files import MAX_TENSORS, AnyPath, read_bytes
 from kymograph._io.processes import temporary_name
-from kymograph._io.tensors import TensorHeader, tensor_header
+from kymograph._io.tensors import TensorEntry, TensorHeader, tensor_header
 from kymograph._io.writing import SCHEMA, check_schema, make_directory, plain, read_versioned_json
 from kymograph._runs.divergence import Divergence, find_divergence
 from kymograph._runs.spec import RunSpec
+from kymograph._runs.steps import step_notes, stored_steps
+from kymograph._runs.storable import INFINITIES, check_text, stored_summary
 
 CONFIG, ARRAYS, SUMMARY, STATUS = "config.json", "arrays.safetensors", "summary.json", "status.json"
 CHECKPOINT, TRACEBACK = "checkpoint.safetensors", "traceback.txt"
@@ -46,6 +48,7 @@ DTYPES: Mapping[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.bool_),
 }
 """The dtypes in which series are stored, by their names in the file."""
+_STEP_DTYPES = ("I32", "I64", "F64")
 PackedRecord = Mapping[str, bytes]
 """The files of a run by name, ready to be written."""
 _FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
@@ -61,6 +64,8 @@ _PROVENANCE: Mapping[str, type] = {
 @dataclass(frozen=True)
 class RunSeries:
     """One measured quantity of one run: ``value[i]`` was taken at ``step[i]``; a second axis runs over ``sites``.
+
+    Steps are integers, or floats such as fractions of an epoch. They may repeat or decrease.
 
     >>> RunSeries(np.arange(100), loss)
     >>> RunSeries(np.array([0, 50]), norms, sites=("layer 1", "layer 2"))      # norms: (2, 2)
@@ -92,14 +97,21 @@ class RunResult:
 
 
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
-    """Returns the files of a finished run; raises if the result cannot be stored."""
-    summary = plain(result.summary)
+    """Returns the files of a finished run; raises if the result cannot be stored and read back.
+
+    Series whose steps repeat or decrease are noted.
+    """
+    arrays, summary = _pack(result.series), stored_summary(result.summary, "summary")
+    notes = [*result.notes, *step_notes({name: series.step for name, series in result.series.items()})]
+    for note in notes:
+        if not isinstance(note, str):
+            raise KymographError(f"the note {note!r} is a {type(note).__name__}; notes are strings")
     divergence = find_divergence(summary, lambda: result.series)
     diverged = None if divergence is None else {"step": divergence.step}
     contents = {
-        CONFIG: _config_bytes(spec, {**provenance, "notes": list(result.notes)} if result.notes else provenance),
-        ARRAYS: _pack(result.series),
-        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": summary, "diverged": diverged}),
+        CONFIG: _config_bytes(spec, {**provenance, "notes": notes} if notes else provenance),
+        ARRAYS: arrays,
+        SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(summary), "diverged": diverged}),
     }
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
@@ -142,17 +154,32 @@ def _pack(series: Mapping[str, RunSeries]) -> bytes:
     from safetensors.numpy import save
 
     arrays: dict[str, np.ndarray] = {}
-    grids: dict[bytes, str] = {}
+    grids: dict[tuple[str, bytes], str] = {}
     layout: dict[str, Any] = {}
     for name, entry in series.items():
+        _check_names(name, entry.sites)
         if entry.value.dtype not in DTYPES.values():
             raise KymographError(f"the series {name!r} has values of type {entry.value.dtype}, which cannot be stored")
-        step = np.ascontiguousarray(entry.step, dtype=np.int32)
-        grid = grids.setdefault(step.tobytes(), str(len(grids)))
+        step = stored_steps(entry.step, name)
+        grid = grids.setdefault((step.dtype.str, step.tobytes()), str(len(grids)))
         arrays[f"step/{grid}"] = step
         arrays[f"value/{name}"] = np.ascontiguousarray(entry.value)
         layout[name] = {"grid": grid, "sites": None if entry.sites is None else list(entry.sites)}
     return save(arrays, metadata={"kymograph": json.dumps({"schema": SCHEMA, "series": layout}, sort_keys=True)})
+
+
+def _check_names(name: Any, sites: tuple[str, ...] | None) -> None:
+    """Raises if the name of a series or of a site cannot be read back."""
+    if not isinstance(name, str):
+        raise KymographError(f"a series is called {name!r}; names are strings")
+    check_text(name, "the name of a series")
+    for site in sites or ():
+        if not isinstance(site, str):
+            raise KymographError(f"the series {name!r} has the site {site!r}; the names of sites are strings")
+        check_text(site, f"a site of the series {name!r}")
+    if sites is not None and len({*sites}) < len(sites):
+        twice = next(site for site in sites if sites.count(site) > 1)
+        raise KymographError(f"the series {name!r} has the site {twice!r} twice; give each site its own name")
 
 
 def _write(
@@ -275,8 +302,11 @@ def read_summary(directory: AnyPath, status: RunStatus) -> StoredSummary:
     summary = content.get("summary")
     if not isinstance(summary, dict) or not all(isinstance(value, _SCALARS) for value in summary.values()):
         raise _damaged(directory, SUMMARY, "does not contain one number per key")
+    numbers = {
+        name: INFINITIES.get(value, value) if isinstance(value, str) else value for name, value in summary.items()
+    }
     try:
-        return StoredSummary(summary, Divergence.of(content.get("diverged")), "diverged" in content)
+        return StoredSummary(numbers, Divergence.of(content.get("diverged")), "diverged" in content)
     except ValueError as error:
         raise _damaged(directory, SUMMARY, f"does not say at which step the run diverged: {error}") from None
 
@@ -319,22 +349,24 @@ def unpack_arrays(content: bytes, path: AnyPath) -> dict[str, RunSeries]:
     The arrays are read-only views of ``content``.
     """
     header, series = _layout(content, path)
-
-    def array(name: str) -> np.ndarray:
-        entry = header.tensors[name]
-        dtype = DTYPES[entry.dtype]
-        count = (entry.last - entry.first) // dtype.itemsize
-        return np.frombuffer(content, dtype, count, entry.first).reshape(entry.shape)
-
-    steps = {grid: array(f"step/{grid}") for grid in {entry["grid"] for entry in series.values()}}
+    steps = {
+        grid: _array(content, header.tensors[f"step/{grid}"]) for grid in {entry["grid"] for entry in series.values()}
+    }
     return {
         name: RunSeries(
             steps[entry["grid"]],
-            array(f"value/{name}"),
+            _array(content, header.tensors[f"value/{name}"]),
             None if entry["sites"] is None else tuple(entry["sites"]),
         )
         for name, entry in series.items()
     }
+
+
+def _array(content: bytes, entry: TensorEntry) -> np.ndarray:
+    """Returns one array of a file of series, without copying it."""
+    dtype = DTYPES[entry.dtype]
+    count = (entry.last - entry.first) // dtype.itemsize
+    return np.frombuffer(content, dtype, count, entry.first).reshape(entry.shape)
 
 
 def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, Any]]:
@@ -349,8 +381,10 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
             step, value = header.tensors[f"step/{entry['grid']}"], header.tensors[f"value/{name}"]
             sites = entry["sites"]
             expected = step.shape if sites is None else (*step.shape, len(sites))
-            if len(step.shape) != 1 or step.dtype not in ("I32", "I64") or value.dtype not in DTYPES:
-                raise ValueError("steps that are not integers, or values of an unknown type")
+            if len(step.shape) != 1 or step.dtype not in _STEP_DTYPES or value.dtype not in DTYPES:
+                raise ValueError("steps or values of an unknown type")
+            if step.dtype == "F64" and not np.isfinite(_array(content, step)).all():
+                raise ValueError("a step that is not finite")
             if value.shape != expected or not (sites is None or _are_names(sites)):
                 raise ValueError("a series that does not fit its labels")
         return header, series

@@ -23,6 +23,7 @@ from kymograph._runs.declaration import Declaration, read_declaration
 from kymograph._runs.history import current_code
 from kymograph._runs.locating import find_runs, has_ended, without_copies
 from kymograph._runs.spec import RunSpec, slug
+from kymograph._runs.steps import aligned
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.tables import import_pandas, import_xarray, series_frame, summary_frame
 from kymograph._runs.thin_run import stored_run
@@ -224,7 +225,11 @@ class Store:
         return chosen
 
     def series(self, name: str) -> LabelledArray:
-        """Returns one quantity of every finished run, axes (arm, seed, step[, site]); absent entries are NaN."""
+        """Returns one quantity of every finished run, axes (arm, seed, step[, site]); absent entries are NaN.
+
+        Steps increase along their axis. One that a run logged several times has that many entries, in the order of
+        logging.
+        """
         grid = self._grid()
         measured = {key: run.series[name] for key, run in grid.items() if name in run.series}
         if not measured:
@@ -233,20 +238,20 @@ class Store:
         arms, seeds = _arms_and_seeds(measured)
         row_of, column_of = _positions(arms), _positions(seeds)
         # Nearly all runs share their steps and sites, so indices are computed once per distinct set.
-        grids = {series.step.tobytes(): series.step for series in measured.values()}
-        steps = np.unique(np.concatenate(list(grids.values())))
+        grids = {_key(series.step): series.step for series in measured.values()}
+        steps, positions = aligned(list(grids.values()))
         labels_of = dict.fromkeys(series.sites for series in measured.values())
         sites = tuple(dict.fromkeys(site for labels in labels_of for site in labels or ()))
         site_of = _positions(sites)
         has_sites = next(iter(measured.values())).sites is not None
-        at = {grid: np.searchsorted(steps, step)[:, None] for grid, step in grids.items()}
+        at = {grid: rows[:, None] for grid, rows in zip(grids, positions, strict=True)}
         of = {
             labels: np.array([0] if labels is None else [site_of[site] for site in labels], dtype=np.intp)
             for labels in labels_of
         }
         values = np.full((len(arms), len(seeds), len(steps), len(sites) if has_sites else 1), np.nan)
         for (arm, seed), series in measured.items():
-            rows, columns = at[series.step.tobytes()], of[series.sites]
+            rows, columns = at[_key(series.step)], of[series.sites]
             cell = values[row_of[arm], column_of[seed]]
             cell[rows, columns] = series.value.reshape(len(rows), len(columns))
         labels = {"arm": arms, "seed": seeds, "step": tuple(steps.tolist()), "site": sites}
@@ -266,6 +271,8 @@ class Store:
         values = np.full((len(arms), len(seeds)), np.nan)
         for (arm, seed), run in grid.items():
             value = run.summary.get(key)
+            if isinstance(value, str):
+                raise KymographError(f"the summary {key!r} is a string, not a number; read it as run.summary[{key!r}]")
             values[row_of[arm], column_of[seed]] = np.nan if value is None else float(value)
         return LabelledArray(key, values, ("arm", "seed"), {"arm": arms, "seed": seeds})
 
@@ -336,6 +343,10 @@ def _arms_and_seeds(keys: Iterable[tuple[str, int]]) -> tuple[tuple[str, ...], t
     """Returns the distinct arms and the distinct seeds of pairs of both, in order."""
     pairs = list(keys)
     return tuple(dict.fromkeys(arm for arm, _ in pairs)), tuple(dict.fromkeys(seed for _, seed in pairs))
+
+
+def _key(steps: np.ndarray) -> tuple[str, bytes]:
+    return steps.dtype.str, steps.tobytes()
 
 
 def _positions(labels: Sequence[Any]) -> dict[Any, int]:

@@ -37,6 +37,7 @@ from kymograph._runs.log import SHORT
 from kymograph._runs.provenance import hardware, versions
 from kymograph._runs.record import ARRAYS, RunResult, pack_record
 from kymograph._runs.spec import slug
+from kymograph._runs.storable import stored_summary
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.thin_run import ThinRun, left_out_of
 from kymograph._runs.tuned import tuned_study
@@ -337,6 +338,8 @@ def _series_difference(run: StoredRun, result: RunResult) -> float:
         other = result.series[name]
         if list(entry.sites or ()) != list(other.sites or ()):
             return math.inf
+        if entry.step.dtype.kind == "i" and not np.array_equal(entry.step, other.step):
+            return math.inf  # counted, not computed; and float64 would not tell large integers apart
         pairs += [(entry.value, other.value), (entry.step, other.step)]
     return max((_relative(*pair) for pair in pairs), default=0.0)
 
@@ -345,15 +348,17 @@ def _summary_difference(run: StoredRun, result: RunResult) -> float:
     """Returns the largest relative difference of any summary number; inf if one is missing, added or another text."""
     if run.summary.keys() != result.summary.keys():
         return math.inf
-    pairs: list[tuple[Any, Any]] = []
-    stored, recomputed = plain(dict(run.summary)), plain(dict(result.summary))
+    differences = [0.0]
+    stored, recomputed = plain(dict(run.summary)), plain(stored_summary(result.summary, "summary"))
     for name, value in stored.items():
         pair = (value, recomputed[name])
-        if all(isinstance(number, float | int) and not isinstance(number, bool) for number in pair):
-            pairs.append(pair)
+        if all(isinstance(number, int) and not isinstance(number, bool) for number in pair):
+            differences.append(abs(pair[0] - pair[1]) / max(abs(pair[0]), 1))  # exact, however large they are
+        elif all(isinstance(number, float | int) and not isinstance(number, bool) for number in pair):
+            differences.append(_relative(*pair))
         elif value != recomputed[name]:
             return math.inf
-    return max((_relative(*pair) for pair in pairs), default=0.0)
+    return max(differences)
 
 
 def _relative(stored: Any, other: Any) -> float:

@@ -16,17 +16,26 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kymograph._errors import KymographError, UsageError, did_you_mean
+from kymograph._runs.storable import is_exact, shown, stored_scalar
 
 
 def build_config(config_type: type, fields: Mapping[str, Any], study: str) -> Any:
     """Returns a study's configuration with ``fields`` set, each checked for its name and type."""
     config = config_type(**fit_settings(config_type, fields, study))
     for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, float) and not math.isfinite(item):  # JSON, and so a record, cannot hold it
-                raise UsageError(f"{field.name} must be a finite number, not {item}; use None for none")
+        _check_stored(field.name, getattr(config, field.name))
     return config
+
+
+def _check_stored(name: str, value: Any) -> None:
+    """Raises if a record could not hold the value of a setting, so that it would not be read back."""
+    if isinstance(value, tuple):
+        for item in value:
+            _check_stored(name, item)
+    elif isinstance(value, float) and not math.isfinite(value):  # JSON has no name for it
+        raise UsageError(f"{name} must be a finite number, not {value}; use None for none")
+    else:
+        stored_scalar(value, f"the setting {name}", "settings are strings, numbers, Booleans, None and tuples of these")
 
 
 def fit_settings(config_type: type, fields: Mapping[str, Any], study: str) -> dict[str, Any]:
@@ -84,7 +93,7 @@ def _type_name(hint: Any) -> str:
 
 def _fit(hint: Any, value: Any, name: str) -> Any:
     """Returns ``value`` as the type ``hint``; raises if it does not fit."""
-    wrong = UsageError(f"{name} must be of type {_type_name(hint)}, not {value!r}")
+    wrong = UsageError(f"{name} must be of type {_type_name(hint)}, not {shown(value)}")
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Literal:
         if value not in options:
@@ -95,6 +104,8 @@ def _fit(hint: Any, value: Any, name: str) -> Any:
     if origin is tuple:
         return _fit_tuple(options, value, name, wrong)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        if not is_exact(value):
+            raise UsageError(f"{name} must be of type float, and no float is {shown(value)}; write it as a float")
         value = float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise wrong

@@ -46,7 +46,7 @@ class TracedSeries:
 
     name: str
     seed: int
-    last_step: int
+    last_step: int | float
     values: tuple[float | None, ...]
 
 
@@ -194,10 +194,10 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
 
 
 def _may_be_number(value: Any) -> bool:
-    """Returns whether a stored value is a number, or represents one that is missing or infinite."""
+    """Returns whether a stored value is a number, or represents one that is missing."""
     if isinstance(value, int | float):
         return not isinstance(value, bool)
-    return value is None or value in ("Infinity", "-Infinity")
+    return value is None
 
 
 def traced_names(declaration: Declaration) -> tuple[str, ...]:
@@ -220,7 +220,7 @@ def trace_series(run: StoredRun, wanted: tuple[str, ...]) -> TracedSeries | None
     name = next((name for name in [*wanted, *series] if name in series), None)
     if name is None:
         return None
-    return TracedSeries(name, run.seed, int(series[name].step[-1]), thin(series[name].value))
+    return TracedSeries(name, run.seed, series[name].step[-1].item(), thin(series[name].value))
 
 
 def thin(values: np.ndarray) -> tuple[float | None, ...]:

@@ -165,6 +165,15 @@ def rounded(values: Any) -> Any:
     return values
 
 
+def positions(values: np.ndarray) -> list[float]:
+    """Returns positions (x,) with at least 5 significant digits, and so many that neighbours stay apart."""
+    reach = float(np.abs(values).max(initial=0.0))
+    steps = np.diff(np.unique(values))
+    apart = math.log10(reach / float(steps.min())) if len(steps) and reach else 0.0
+    digits = min(max(5, math.ceil(apart) + 2), 17)
+    return [float(f"{value:.{digits}g}") for value in values.tolist()]
+
+
 def scale_data(scale: Scale) -> list[float | int]:
     """Returns a scale in the format of the page's script: low, high, first pixel, last pixel, log or not."""
     return [scale.low, scale.high, round(scale.start, 2), round(scale.end, 2), int(scale.log)]

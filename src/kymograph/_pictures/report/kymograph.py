@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
-from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over, thousands
+from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, positions, rounded, scale_data, seeds_text
+from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, position_labels, scale_over
 from kymograph._pictures.scales import (
     MAP,
     SIGNED_MAP,
@@ -84,10 +84,11 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         label = request.styles[arm.arm].label
         drawn = [(view, view.values[index]) for view in views]
         panels.append(Panel(f"{label} (n = {arm.n})", _picture(request, label, arm, edges, sites, across, drawn)))
-        data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": rounded(arm.x),
-                     "edges": rounded(edges), "values": rounded(arm.values),
+        data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": positions(arm.x),
+                     "edges": positions(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
-    chart_data = {"kind": "kymograph", "time": request.time, "unit": display.unit, "sites": list(sites),
+    whole = bool((steps == np.round(steps)).all())
+    chart_data = {"kind": "kymograph", "time": request.time, "whole": whole, "unit": display.unit, "sites": list(sites),
                   "box": FRAME.box, "panels": data}  # fmt: skip
     units = [display.unit, f"{display.unit}, relative to the start"]
     bars = [_bar(view, unit) for view, unit in zip(views, units, strict=False)]
@@ -183,11 +184,11 @@ def _picture(
         name = sites[index] if len(sites[index]) <= 8 else sites[index][:7] + "…"
         at = top + (index + 0.5) * row + 4
         parts.append(element("text", svg_mathematics(name), x=left - 6, y=at, text_anchor="end"))
-    for tick in across.ticks(4):
-        if edges[0] <= tick <= edges[-1]:
-            at = across.at(tick)
-            parts.append(element("line", class_="axis", x1=at, x2=at, y1=top + height, y2=top + height + 4))
-            parts.append(element("text", thousands(tick), x=at, y=top + height + 15, text_anchor="middle"))
+    ticks = [tick for tick in across.ticks(4) if edges[0] <= tick <= edges[-1]]
+    for tick, text in zip(ticks, position_labels(ticks), strict=True):
+        at = across.at(tick)
+        parts.append(element("line", class_="axis", x1=at, x2=at, y1=top + height, y2=top + height + 4))
+        parts.append(element("text", text, x=at, y=top + height + 15, text_anchor="middle"))
     middle = left + width / 2
     parts.append(element("text", request.time, class_="label", x=middle, y=FRAME.height - 4, text_anchor="middle"))
     finite = values[np.isfinite(values)]

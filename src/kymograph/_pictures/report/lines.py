@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, rounded, scale_data, seeds_text
+from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, positions, rounded, scale_data, seeds_text
 from kymograph._pictures.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
 from kymograph._pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log
-from kymograph._pictures.series import SeedCurves, thinned_curves, values_at
+from kymograph._pictures.series import SeedCurves, span, thinned_curves, values_at
 from kymograph._pictures.styles import ArmStyle
 from kymograph._runs.store import LabelledArray
 from kymograph._statistics.intervals import mean_interval
@@ -86,6 +86,8 @@ class LineAxes:
     """Labels at x = 0, 1, 2, ...; None if x is numeric."""
     remark: str = ""
     """A sentence at the end of the caption."""
+    whole: bool = True
+    """Whether x counts steps, so that a mean of several of them is shown as a whole number."""
 
 
 def arm_curves(request: ChartRequest, array: LabelledArray, x: np.ndarray, log: bool) -> dict[str, ArmCurve]:
@@ -120,12 +122,12 @@ def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: Line
             continue
         edge = 0.5 if labels.names else 0.0
         ends = np.concatenate([arm.x for arm in here])
-        first, last = ends.min() - edge, max(ends.max(), ends.min() + 1) + edge
-        x = Scale(float(first), float(last), left, left + width)
+        first, last = span(float(ends.min()), float(ends.max()))
+        x = Scale(first - edge, last + edge, left, left + width)
         others = [arm for arm in drawn if arm.name not in group.arms][:MOST_OTHERS]
         panels.append(_panel(request, group.title, here, others, x, y, labels))
         data.append({"title": group.title, "x": scale_data(x), "arms": [arm.name for arm in here]})
-    chart_data = {"kind": "curves", "time": labels.x_label, "unit": request.display.unit,
+    chart_data = {"kind": "curves", "time": labels.x_label, "whole": labels.whole, "unit": request.display.unit,
              "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
              "arms": [_arm_data(arm, request.styles[arm.name]) for arm in arms.values()],
              "panels": data}  # fmt: skip
@@ -142,7 +144,7 @@ def _arm_data(arm: ArmCurve, style: ArmStyle) -> dict[str, object]:
         "label": style.label,
         "colour": style.colour,
         "seeds": list(arm.curves.seeds[:MOST_SEEDS]),
-        "x": rounded(arm.x),
+        "x": positions(arm.x),
         "mean": rounded(arm.mean),
         "low": rounded(arm.low),
         "high": rounded(arm.high),
@@ -220,11 +222,13 @@ def curves_panel(request: ChartRequest) -> Chart | None:
     if array is None or len(array.labels["step"]) < 2:
         return None
     log = is_log(display, array.values)
-    arms = arm_curves(request, array, np.array(array.labels["step"], dtype=np.float64), log)
+    steps = np.array(array.labels["step"], dtype=np.float64)
+    arms = arm_curves(request, array, steps, log)
     width = max((arm.curves.width for arm in arms.values()), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"
     remark = f"Long series are thinned: each point is the {kept} of up to {width} steps." if width > 1 else ""
-    return line_chart(request, arms, LineAxes(display.title, request.time, log, remark=remark))
+    whole = bool((steps == np.round(steps)).all())
+    return line_chart(request, arms, LineAxes(display.title, request.time, log, remark=remark, whole=whole))
 
 
 def profile_panel(request: ChartRequest) -> Chart | None:

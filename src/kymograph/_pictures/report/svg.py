@@ -178,8 +178,8 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
     stride = -(-len(names) // 6) if names else 1
     whole = [tick for tick in x.ticks() if tick == int(tick)]  # nothing is measured within an epoch
     ticks = [float(index) for index in range(0, len(names), stride)] if names else whole or x.ticks()
-    for value in ticks:
-        label = names[int(value)] if names else thousands(value)
+    texts = [names[int(tick)] for tick in ticks] if names else position_labels(ticks)
+    for value, label in zip(ticks, texts, strict=True):
         parts.append(element("line", class_="grid", x1=x.at(value), x2=x.at(value), y1=top, y2=bottom))
         parts.append(element("text", svg_mathematics(label), x=x.at(value), y=bottom + 15, text_anchor="middle"))
     parts.append(element("line", class_="axis", x1=left, x2=left + width, y1=bottom, y2=bottom))
@@ -197,9 +197,16 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
     return element("g", *parts)
 
 
-def thousands(value: float) -> str:
-    """Returns a whole number with thousands separators; any other as `number` formats it."""
-    return f"{int(value):,}" if value == int(value) and abs(value) < 1e7 else number(value)
+def position_labels(ticks: Sequence[float]) -> list[str]:
+    """Returns ticks as text: whole numbers with thousands separators, others with enough digits to tell them apart.
+
+    >>> position_labels([0.0, 5000.0]), position_labels([3_000_000_000.0, 3_000_000_500.0])
+    (['0', '5,000'], ['3,000,000,000', '3,000,000,500'])
+    """
+    texts = [f"{int(tick):,}" if tick == int(tick) and abs(tick) < 1e7 else number(tick) for tick in ticks]
+    if len({*texts}) == len(texts):
+        return texts
+    return [f"{int(tick):,}" if tick == int(tick) else f"{tick:.12g}" for tick in ticks]
 
 
 def picture(frame: Frame, label: str, *children: object) -> Markup:

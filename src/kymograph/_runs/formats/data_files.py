@@ -16,9 +16,20 @@ import numpy as np
 from kymograph._errors import KymographError
 from kymograph._io.writing import SCHEMA, plain, write_atomically
 from kymograph._runs.formats.trackers import tags
+from kymograph._runs.record import RunSeries
+from kymograph._runs.steps import aligned, decreases, of_one_type
+from kymograph._runs.storable import is_exact
 from kymograph._runs.store import Store
 from kymograph._runs.stored_run import StoredRun
-from kymograph._runs.tables import FIXED, differing_columns, import_pandas, setting_cells, setting_columns, summary_rows
+from kymograph._runs.tables import (
+    FIXED,
+    as_float64,
+    column_names,
+    differing_columns,
+    setting_cells,
+    setting_columns,
+    summary_rows,
+)
 
 PARTS = {
     "json": {"attribute": "export_json", "about": "one JSON file", "order": 1},
@@ -32,6 +43,8 @@ PARTS = {
 }
 _END = "\r\n"  # the writer quotes a cell that contains a character of its line terminator
 _FORMULA = ("=", "@", "+", "-", "\t", "\r")
+Quantity = tuple[str, str | None]
+"""A series, and one of its sites, or None if it has none."""
 _ROWS = 500_000
 """How many rows of series are written to a Parquet file at a time."""
 
@@ -56,7 +69,7 @@ def _run_content(run: StoredRun) -> dict[str, Any]:
         "status": run.status,
         "config": dict(run.config),
         "series": series,
-        "summary": dict(run.summary),
+        "summary": plain(run.summary),
         "provenance": run.provenance,
         **({} if run.divergence is None else {"diverged_at": run.divergence.step}),
         **({} if run.reason is None else {"reason": run.reason}),
@@ -123,7 +136,8 @@ def export_csv(store: Store, path: Path) -> None:
     A quantity that was measured at several sites has a column ``NAME/SITE`` for each. Cells without a measurement are
     empty. Only settings in which the runs differ are columns here, so that the file does not repeat the others at every
     step; the summaries have all settings and the same column ``id``. A series whose name is taken is in the column
-    ``series/NAME``.
+    ``series/NAME``. A step that was logged several times has that many rows, and quantities whose steps decrease have
+    rows of their own, in the order of logging.
     """
     runs = store.finished.runs
     settings = differing_columns(runs)
@@ -135,29 +149,40 @@ def export_csv(store: Store, path: Path) -> None:
     export_csv_summary(store, summary_path(path))
 
 
-def quantity_columns(runs: Iterable[StoredRun], taken: set[str]) -> dict[str, str]:
-    """Returns the column name of every quantity, or of each of its sites, by tag."""
+def quantity_columns(runs: Iterable[StoredRun], taken: set[str]) -> dict[Quantity, str]:
+    """Returns the column name of every quantity, or of each of its sites, by series and site."""
     series = dict.fromkeys((name, entry.sites) for run in runs for name, entry in run.series.items())
-    all_tags = [tag for name, sites in series for tag in tags(name, sites)]
-    return {tag: f"series/{tag}" if tag in taken else tag for tag in all_tags}
+    quantities = dict.fromkeys((name, site) for name, sites in series for site in sites or (None,))
+    columns: dict[Quantity, str] = {}
+    used = {*taken}
+    for name, site in quantities:  # a series "a/b", and the site "b" of a series "a", have one tag
+        (tag,) = tags(name, None if site is None else (site,))
+        columns[name, site] = column_names([tag], "series", used)[tag]
+        used.add(columns[name, site])
+    return columns
 
 
-def _csv_rows(run: StoredRun, settings: Mapping[str, str], columns: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of one run, in the order of steps."""
-    if not run.series:
-        return
-    steps = np.unique(np.concatenate([entry.step for entry in run.series.values()]))
-    cells: dict[str, list[str]] = {}
-    for name, entry in run.series.items():
-        rows = np.searchsorted(steps, entry.step).tolist()
-        for tag, values in zip(tags(name, entry.sites), np.atleast_2d(entry.value.T), strict=True):
-            cells[tag] = [""] * len(steps)
-            for row, text in zip(rows, number_texts(values), strict=True):
-                cells[tag][row] = text
+def _csv_rows(run: StoredRun, settings: Mapping[str, str], columns: Mapping[Quantity, str]) -> Iterator[str]:
+    """Yields the lines of one run, in the order of steps; series whose steps decrease come last, in their own order."""
     head = csv_line([run.study, run.arm, run.seed, run.id, *setting_cells(run, settings).values()])
-    filled = [cells.get(tag, itertools.repeat("")) for tag in columns]
-    for row in zip(map(str, steps.tolist()), *filled, strict=False):
-        yield f"{head},{','.join(row)}"
+    tables: dict[Any, dict[str, RunSeries]] = {None: {}}
+    for name, entry in run.series.items():
+        own = (entry.step.dtype.str, entry.step.tobytes()) if decreases(entry.step) else None
+        tables.setdefault(own, {})[name] = entry
+    for own, table in tables.items():
+        grids = [entry.step for entry in table.values()]
+        if not grids:
+            continue
+        steps, rows_of = aligned(grids) if own is None else (grids[0], [np.arange(len(grids[0]))] * len(grids))
+        cells: dict[Quantity, list[str]] = {}
+        for (name, entry), rows in zip(table.items(), rows_of, strict=True):
+            for site, values in zip(entry.sites or (None,), np.atleast_2d(entry.value.T), strict=True):
+                column = cells[name, site] = [""] * len(steps)
+                for row, text in zip(rows.tolist(), number_texts(values), strict=True):
+                    column[row] = text
+        filled = [cells.get(quantity, itertools.repeat("")) for quantity in columns]
+        for line in zip(map(str, steps.tolist()), *filled, strict=False):
+            yield f"{head},{','.join(line)}"
 
 
 def export_parquet(store: Store, path: Path) -> None:
@@ -165,11 +190,11 @@ def export_parquet(store: Store, path: Path) -> None:
 
     Every setting is a column of both; columns that repeat one value take next to no space.
     """
-    pandas = import_pandas()
+    arrow, parquet = _import_arrow()
     rows = summary_rows(store.runs)
     columns = {name: one_type([row[name] for row in rows]) for name in (rows[0] if rows else ())}
     series, summaries = _series_bytes(store.finished.runs), io.BytesIO()
-    pandas.DataFrame(columns).to_parquet(summaries, index=False)
+    parquet.write_table(arrow.table(columns), summaries)  # pandas would turn integers with gaps into floats
     write_atomically(path, series)
     write_atomically(summary_path(path), summaries.getvalue())
 
@@ -177,13 +202,16 @@ def export_parquet(store: Store, path: Path) -> None:
 def one_type(values: Sequence[Any]) -> list[Any]:
     """Returns the cells of a column as one type, as Parquet requires: numbers, Booleans or strings.
 
-    >>> one_type([1, 0.5, None]), one_type(["norm", 0.5, None])
-    ([1.0, 0.5, None], ['norm', '0.5', None])
+    Numbers that no one type holds exactly are strings.
+
+    >>> one_type([1, 0.5, None]), one_type(["norm", 0.5, None]), one_type([2**53 + 1, 0.5])
+    ([1.0, 0.5, None], ['norm', '0.5', None], ['9007199254740993', '0.5'])
     """
     kinds = {type(value) for value in values if value is not None}
-    if len(kinds) < 2:
+    whole = [value for value in values if type(value) is int]
+    if len(kinds) < 2 and all(-(2**63) <= value < 2**63 for value in whole):
         return list(values)
-    kind = float if kinds == {int, float} else str
+    kind = float if kinds == {int, float} and all(map(is_exact, whole)) else str
     return [None if value is None else kind(value) for value in values]
 
 
@@ -195,9 +223,11 @@ def _series_bytes(runs: Sequence[StoredRun]) -> bytes:
     by_column = {column: one_type([row[column] for row in cells]) for column in settings.values()}
     types = {column: arrow.array(values).type for column, values in by_column.items()}
     types = {name: arrow.string() if arrow.types.is_null(kind) else kind for name, kind in types.items()}
-    text, whole = arrow.string(), arrow.int64()
+    text, whole, real = arrow.string(), arrow.int64(), arrow.float64()
+    steps = of_one_type(series.step for run in runs for series in run.series.values())
+    step = real if any(grid.dtype.kind == "f" for grid in steps) else whole
     head = {"study": text, "arm": text, "seed": whole, "id": text, **types}
-    schema = arrow.schema({**head, "series": text, "step": whole, "site": text, "value": arrow.float64()})
+    schema = arrow.schema({**head, "series": text, "step": step, "site": text, "value": real})
     buffer = io.BytesIO()
     with parquet.ParquetWriter(buffer, schema) as writer:
         waiting: list[Any] = []
@@ -222,9 +252,10 @@ def _arrow_tables(run: StoredRun, head: Mapping[str, Any], schema: Any, arrow: A
             column: arrow.repeat(arrow.scalar(value, schema.field(column).type), count)
             for column, value in {**head, "series": name}.items()
         }
-        columns["step"] = arrow.array(np.repeat(series.step, len(sites)), schema.field("step").type)
+        step = schema.field("step").type
+        columns["step"] = arrow.array(np.repeat(series.step, len(sites)).astype(step.to_pandas_dtype()), step)
         columns["site"] = arrow.array(list(sites) * len(series.step), schema.field("site").type)
-        columns["value"] = arrow.array(series.value.reshape(-1).astype(np.float64))
+        columns["value"] = arrow.array(as_float64(name, series))
         yield arrow.table(columns, schema=schema)
 
 

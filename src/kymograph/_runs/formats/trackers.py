@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -24,10 +25,11 @@ import numpy as np
 from kymograph._errors import KymographError, first_line
 from kymograph._io.files import check_replaceable, real_path
 from kymograph._io.processes import remove_abandoned_files_once, temporary_name
-from kymograph._io.writing import make_directory, write_atomically
+from kymograph._io.writing import make_directory, plain, write_atomically
+from kymograph._runs.storable import is_exact
 from kymograph._runs.store import Store
 from kymograph._runs.stored_run import StoredRun
-from kymograph._runs.tables import setting_cells, setting_columns
+from kymograph._runs.tables import as_float64, column_names, setting_cells, setting_columns
 
 PARTS = {
     "mlflow": {"attribute": "export_mlflow", "about": "an MLflow database, an SQLite file", "order": 5},
@@ -46,7 +48,7 @@ class Scalar:
 
     tag: str
     """The series' name, or ``series/site`` where it was measured at several sites."""
-    step: np.ndarray  # (steps,)
+    step: np.ndarray  # (steps,), integers
     value: np.ndarray  # (steps,), no NaN
 
 
@@ -56,27 +58,48 @@ def tags(name: str, sites: tuple[str, ...] | None) -> list[str]:
 
 
 def scalars(run: StoredRun) -> Iterator[Scalar]:
-    """Yields every series of ``run``, one scalar per site; NaN is missing and is left out, infinities stay."""
+    """Yields every series of ``run``, one scalar per site; NaN is missing and is left out, infinities stay.
+
+    Raises if two scalars have the same tag, or if a step is a fraction: trackers count whole steps.
+    """
+    found: set[str] = set()
     for name, entry in run.series.items():
-        columns = np.atleast_2d(entry.value.astype(np.float64).T)  # (sites, steps), even if there are no steps
+        step = _whole_steps(name, entry.step)
+        columns = np.atleast_2d(as_float64(name, entry).reshape(entry.value.shape).T)  # even if there are no steps
         for tag, values in zip(tags(name, entry.sites), columns, strict=True):
+            if tag in found:
+                raise KymographError(f"two quantities of a run are called {tag!r} here; export to csv, json or parquet")
+            found.add(tag)
             here = ~np.isnan(values)
-            yield Scalar(tag, entry.step[here], values[here])
+            yield Scalar(tag, step[here], values[here])
+
+
+def _whole_steps(name: str, steps: np.ndarray) -> np.ndarray:
+    """Returns steps as integers; raises if some are not."""
+    if steps.dtype.kind == "i":
+        return steps
+    whole = (steps == np.floor(steps)) & (np.abs(steps) < 2.0**63)
+    if not whole.all():
+        raise KymographError(
+            f"the series {name!r} has the step {steps[~whole][0]}, but trackers count whole steps; export to csv, json "
+            "or parquet"
+        )
+    return steps.astype(np.int64)
 
 
 def summary_numbers(run: StoredRun) -> dict[str, float]:
     """Returns the summary's numbers by key; missing ones are left out, Booleans are 0 and 1."""
-    numbers = {}
-    for key, value in run.summary.items():
-        if isinstance(value, bool | int | float) or value in ("Infinity", "-Infinity"):
-            numbers[key] = float(value)
-    return numbers
+    return {
+        key: float(value)
+        for key, value in run.summary.items()
+        if isinstance(value, float) or (isinstance(value, int) and is_exact(value))
+    }
 
 
 def summary_words(run: StoredRun) -> dict[str, str]:
-    """Returns the summary's texts by key."""
+    """Returns the summary's texts by key, and the integers that are not exactly a float64."""
     numbers = summary_numbers(run)
-    return {key: value for key, value in run.summary.items() if key not in numbers and isinstance(value, str)}
+    return {key: str(value) for key, value in run.summary.items() if key not in numbers and value is not None}
 
 
 def written_at(run: StoredRun) -> float:
@@ -233,22 +256,26 @@ def _write_run(client: Any, experiment: str, run: StoredRun, exported: Mapping[s
         client.delete_run(other)
     at = int(1000 * written_at(run))
     began = at - int(1000 * (run.seconds or 0.0))
-    tags = {"study": run.study, "arm": run.arm, "seed": str(run.seed), "run": run.id, **summary_words(run)}
+    tags = {"study": run.study, "arm": run.arm, "seed": str(run.seed), "run": run.id}
     if run.reason is not None:
         tags["reason"] = run.reason[:5000]
+    words = summary_words(run)
+    tags |= {column: words[key] for key, column in column_names(words, "summary", tags).items()}
     new = client.create_run(experiment, start_time=began, run_name=f"{run.arm} s{run.seed}").info.run_id
     params = [Param(name, str(value)) for name, value in run.config.items()]
     labels = [RunTag(name, value) for name, value in tags.items()]
     for start in range(0, max(len(params), len(labels)), _MOST_TAGS):
         end = start + _MOST_TAGS
         client.log_batch(new, params=params[start:end], tags=labels[start:end])
-    last = max((int(scalar.step[-1]) for scalar in scalars(run) if len(scalar.step)), default=0)
+    last = max((int(scalar.step.max()) for scalar in scalars(run) if len(scalar.step)), default=0)
 
     def metrics() -> Iterator[Any]:
         for scalar in scalars(run):
             key = _key(scalar.tag)
+            logged: Counter[int] = Counter()  # MLflow keeps equal values at one step only if their times differ
             for step, value in zip(scalar.step.tolist(), scalar.value.tolist(), strict=True):
-                yield Metric(key, value, at, step)
+                yield Metric(key, value, at + logged[step], step)
+                logged[step] += 1
         for name, value in summary_numbers(run).items():
             yield Metric(_key(f"summary/{name}"), value, at, last)
 
@@ -303,7 +330,7 @@ def _events(run: StoredRun) -> bytes:
         hparams_pb(_hyperparameters(run), trial_id=run.id, start_time_secs=began),
         _session_end(run, at),
         text_pb("config", _markdown({**run.spec.identity, "id": run.id, "provenance": run.provenance})),
-        text_pb("summary", _markdown(run.summary if run.reason is None else {"failed": run.reason})),
+        text_pb("summary", _markdown(plain(run.summary) if run.reason is None else {"failed": run.reason})),
     ):
         writer.write(Event(wall_time=at, summary=message).SerializeToString())
     for step, values in [*sorted(steps.items()), (max(steps, default=0), final)]:

@@ -4,6 +4,7 @@ function forward([low, high, start, end, log], value) {
   const part = log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   return start + part * (end - start);
 }
+const position = (data, x) => data.time + " " + (data.whole ? Math.round(x) : x).toLocaleString("en", { maximumFractionDigits: 12 });
 const backward = ([low, high, start, end], pixel) => low + (pixel - start) / (end - start) * (high - low);
 function nearest(values, wanted) {
   let best = 0;
@@ -28,7 +29,7 @@ function path(xs, ys) {
 
 // --- Curves: the nearest arm's seeds as thin lines, and the nearest seed marked -----------------------------------
 function curves(data, panel) {
-  const time = (x) => data.names ? data.names[x] : data.time + " " + Math.round(x).toLocaleString("en");
+  const time = (x) => data.names ? data.names[x] : position(data, x);
   const prepared = panel.arms.map((name) => data.arms.find((arm) => arm.name === name)).map((arm) => ({
     ...arm,
     px: arm.x.map((x) => forward(panel.x, x)),
@@ -90,7 +91,7 @@ function kymograph(data, panel) {
     draw(layer, "rect", { class: "cell", ...cell });
     const value = panel.values[site][column], start = panel.values[site].find((one) => one !== null);
     const ratio = value !== null && start ? "; " + number(value / start, 3) + " times the start value" : "";
-    return panel.title + "\n" + data.time + " " + Math.round(panel.steps[column]).toLocaleString("en") + ", " + data.sites[site]
+    return panel.title + "\n" + position(data, panel.steps[column]) + ", " + data.sites[site]
       + ": " + number(value) + ratio + "\n" + data.unit + ", n = " + panel.counts[site][column];
   }
   const column = (value) => {
