@@ -34,7 +34,7 @@ bench-engines bench-rules bench-scale: bench-%: .venv/installed
 
 # Hostile input and kills, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.
 fuzz: .venv/installed-test
-	KYMOGRAPH_FUZZ_EXAMPLES=10000 KYMOGRAPH_FUZZ_COMMANDS=500 $(BIN)/pytest -s tests/fuzz
+	KYMOGRAPH_FUZZ_EXAMPLES=10000 KYMOGRAPH_FUZZ_COMMANDS=500 $(BIN)/pytest -s tests/fuzz tests/runs/test_round_trips.py
 
 chaos: .venv/installed-test
 	KYMOGRAPH_CHAOS_KILLS=500 $(BIN)/pytest -s tests/chaos

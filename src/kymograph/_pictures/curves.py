@@ -12,7 +12,15 @@ from matplotlib.collections import LineCollection, PolyCollection
 from kymograph._errors import KymographError
 from kymograph._pictures.canvas import LabFigure, dot, label_panel, legends, panel_grid, set_log_y, stroke, styled
 from kymograph._pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log
-from kymograph._pictures.series import Bin, measured_steps, sited_series, stored_displays, thinned_curves, values_at
+from kymograph._pictures.series import (
+    Bin,
+    measured_steps,
+    sited_series,
+    step_positions,
+    stored_displays,
+    thinned_curves,
+    values_at,
+)
 from kymograph._pictures.styles import ArmStyle, arm_styles, literal, mathtext
 from kymograph._runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph._runs.store import LabelledArray, Store
@@ -165,6 +173,8 @@ def draw_curves(store: Store, declaration: Declaration) -> LabFigure:
             style = styles[arm]
             values = array.sel(arm=arm).values
             x = np.array(array.labels["step"])
+            if x.dtype.kind == "f":
+                x = step_positions(array)
             alone = np.isfinite(values).any(axis=0).sum() == 1  # a line through one point would not show
             seed_curves(figure, axes, display.title, style.label, x, values, array.labels["seed"],
                         style.hex, log, display.bin_by, marker="o" if alone else None,

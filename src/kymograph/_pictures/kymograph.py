@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from kymograph._errors import KymographError
 from kymograph._pictures.canvas import MISSING, LabFigure, set_log_ticks, sheet, styled
 from kymograph._pictures.scales import MAP, SIGNED_MAP, colour_values, drawable, geometric_means, is_log_colour
-from kymograph._pictures.series import cell_edges, count_seeds, mean_over_seeds, sited_series
+from kymograph._pictures.series import are_whole, cell_edges, count_seeds, mean_over_seeds, sited_series, step_positions
 from kymograph._pictures.styles import current_style, literal, mathtext
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.store import LabelledArray, Store
@@ -84,8 +84,7 @@ def kymograph(
     arms, names = array.labels["arm"], array.labels["site"]
     geometric = geometric_means(array.values, log, axis=1)
     columns_of_data = ("arm", "step", "site", "geometric_mean" if geometric else "mean")
-    steps = np.array(array.labels["step"], dtype=float)
-    whole = bool((steps == np.round(steps)).all())
+    steps = step_positions(array)
     panels, counts = [], []
     for values in map(drawable, array.values):  # (seed, step, site)
         counts.append(count_seeds(values))
@@ -124,7 +123,7 @@ def kymograph(
             )
         axes.set_title(f"{literal((labels or {}).get(arm, arm))} (n = {count})")
         axes.set_ylim(len(names) - 0.5, -0.5)  # depth runs down
-        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=whole, steps=[1, 2, 2.5, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=are_whole(steps), steps=[1, 2, 2.5, 5, 10]))
         figure.note(
             columns_of_data,
             [

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kymograph._pictures.scales import LARGEST
 from kymograph._probes.quantities import QUANTITIES
 from kymograph._runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph._runs.store import LabelledArray, Store
@@ -146,6 +147,16 @@ def values_at(array: LabelledArray, share: float) -> np.ndarray:
         if len(steps):
             values[index] = arm[:, steps[round(share * (len(steps) - 1))]]
     return values
+
+
+def step_positions(array: LabelledArray) -> np.ndarray:
+    """Returns the steps of an array as positions on an axis, (step,), in float64 and within what can be drawn."""
+    return np.clip(np.array(array.labels["step"], dtype=np.float64), -LARGEST, LARGEST)
+
+
+def are_whole(positions: np.ndarray) -> bool:
+    """Returns whether all positions are whole numbers, so that an axis counts."""
+    return bool((positions == np.round(positions)).all())
 
 
 def span(low: float, high: float) -> tuple[float, float]:

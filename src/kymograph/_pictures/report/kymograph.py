@@ -22,7 +22,16 @@ from kymograph._pictures.scales import (
     is_log_colour,
     relative_to_start,
 )
-from kymograph._pictures.series import bin_width, binned, cell_edges, count_seeds, mean_over_seeds, measured_steps
+from kymograph._pictures.series import (
+    are_whole,
+    bin_width,
+    binned,
+    cell_edges,
+    count_seeds,
+    mean_over_seeds,
+    measured_steps,
+    step_positions,
+)
 from kymograph._pictures.styles import svg_mathematics
 
 PARTS = {
@@ -70,7 +79,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         return None
     log = is_log_colour(display, values)
     geometric = geometric_means(values, log, axis=1)
-    steps, sites = np.array(array.labels["step"], dtype=np.float64), tuple(map(str, array.labels["site"]))
+    steps, sites = step_positions(array), tuple(map(str, array.labels["site"]))
     arms = [_cells(arm, part, steps, geometric) for arm, part in zip(array.labels["arm"], values, strict=True)
             if not np.isnan(part).all()]  # fmt: skip
     views = [_view("as measured", [arm.values for arm in arms], log)]
@@ -87,9 +96,8 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         data.append({"title": label, "n": arm.n, "x": scale_data(across), "steps": positions(arm.x),
                      "edges": positions(edges), "values": rounded(arm.values),
                      "counts": arm.seeds.astype(int).tolist()})  # fmt: skip
-    whole = bool((steps == np.round(steps)).all())
-    chart_data = {"kind": "kymograph", "time": request.time, "whole": whole, "unit": display.unit, "sites": list(sites),
-                  "box": FRAME.box, "panels": data}  # fmt: skip
+    chart_data = {"kind": "kymograph", "time": request.time, "whole": are_whole(steps), "unit": display.unit,
+                  "sites": list(sites), "box": FRAME.box, "panels": data}  # fmt: skip
     units = [display.unit, f"{display.unit}, relative to the start"]
     bars = [_bar(view, unit) for view, unit in zip(views, units, strict=False)]
     first = "relative" if display.options.get("relative") else "as measured"

@@ -10,7 +10,7 @@ import numpy as np
 from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, positions, rounded, scale_data, seeds_text
 from kymograph._pictures.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
 from kymograph._pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log
-from kymograph._pictures.series import SeedCurves, span, thinned_curves, values_at
+from kymograph._pictures.series import SeedCurves, are_whole, span, step_positions, thinned_curves, values_at
 from kymograph._pictures.styles import ArmStyle
 from kymograph._runs.store import LabelledArray
 from kymograph._statistics.intervals import mean_interval
@@ -222,13 +222,13 @@ def curves_panel(request: ChartRequest) -> Chart | None:
     if array is None or len(array.labels["step"]) < 2:
         return None
     log = is_log(display, array.values)
-    steps = np.array(array.labels["step"], dtype=np.float64)
+    steps = step_positions(array)
     arms = arm_curves(request, array, steps, log)
     width = max((arm.curves.width for arm in arms.values()), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"
     remark = f"Long series are thinned: each point is the {kept} of up to {width} steps." if width > 1 else ""
-    whole = bool((steps == np.round(steps)).all())
-    return line_chart(request, arms, LineAxes(display.title, request.time, log, remark=remark, whole=whole))
+    labels = LineAxes(display.title, request.time, log, remark=remark, whole=are_whole(steps))
+    return line_chart(request, arms, labels)
 
 
 def profile_panel(request: ChartRequest) -> Chart | None:
