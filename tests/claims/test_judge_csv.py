@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kymograph._claims.judge_csv import directions_by_series, judge_csv
+from kymograph._claims.judge_csv import directions_by_series, judge_csv, read_csv_arm
 from kymograph._claims.verdict import Outcome
 from kymograph._errors import KymographError
 from tests.cli.command import call
@@ -76,3 +76,34 @@ def test_a_wrong_direction_is_one_sentence(words: list[str], error: str) -> None
 def test_stored_runs_have_no_direction_on_the_command_line(capsys: pytest.CaptureFixture) -> None:
     assert call("judge", "runs", "--direction", "less") == 2
     assert "--direction is for CSV files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("1,0,9007199254740993", "x.csv, line 2 .*: 9007199254740993 is not exactly a float64"),
+        ("1,0,1e400", "line 2 .*: 1e400 is too large"),
+        ("1,nan,1", "line 2 .*: a step must be finite, not nan"),
+        ("1,9223372036854775808,1", "line 2 .*: a step must fit in 64 bits"),
+        ("0.5,0,1", "line 2 .*: it has no valid seed"),
+        (f"1,0,{10**400}", "line 2 .*: an integer has more than 300 digits"),
+        ("1,0.5,1\n1,9007199254740993,1", "fractional steps and integers too large to go with them"),
+        ("1,1,1\n1,1.0,2", "two values at one step of seed 1"),
+    ],
+)
+def test_a_number_that_would_change_is_refused(tmp_path: Path, rows: str, words: str) -> None:
+    (tmp_path / "x.csv").write_text(f"seed,step,value\n{rows}\n")
+    with pytest.raises(KymographError, match=words):
+        read_csv_arm(tmp_path)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("seed,step,value,value\n1,0,1,2\n")
+    with pytest.raises(KymographError, match="has 2 columns 'value'"):
+        read_csv_arm(tmp_path)
+
+
+def test_fractional_steps_are_read_in_order(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("seed,step,value\n1,0.5,2\n1,0.25,1\n1,3000000000,3\n")
+    (run,) = read_csv_arm(tmp_path)
+    assert run.series["x"].step.tolist() == [0.25, 0.5, 3e9] and run.series["x"].value.tolist() == [1.0, 2.0, 3.0]
