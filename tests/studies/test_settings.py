@@ -31,6 +31,32 @@ def test_a_number_that_no_record_can_hold_is_one_sentence(name: str, value: obje
 
 
 @dataclass(frozen=True)
+class Free:
+    """Settings whose types allow values that no record can hold."""
+
+    n: int = 1
+    name: str = "a"
+    pairs: tuple[tuple[int, ...], ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "words"),
+    [
+        (Free, "n", 10**400, "the setting n is an integer of 401 digits, and at most 300 are stored"),
+        (Free, "name", "a\udc80", "the setting name is 'a.udc80', whose lone surrogate cannot be stored"),
+        (Free, "pairs", ((1, -(10**300)),), "the setting pairs is an integer of 301 digits"),
+        (Settings, "lr", 10**400, "lr must be of type float, and no float is an integer of 401 digits"),
+        (Settings, "lr", 2**53 + 1, "lr must be of type float, and no float is 9007199254740993"),
+    ],
+)
+def test_a_setting_that_could_not_be_read_back_is_one_sentence(
+    kind: type, name: str, value: object, words: str
+) -> None:
+    with pytest.raises(KymographError, match=words):
+        build_config(kind, {name: value}, "mine")
+
+
+@dataclass(frozen=True)
 class Base:
     lr: float = 0.1
     """The rate of
