@@ -405,24 +405,25 @@ def flat_settings(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
             raise KymographError(f"the name of a setting must be a string, not {name!r}")
         check_text(name, "the name of a setting")
         full_name = f"{prefix}{name}"
+        what = f"the setting {full_name if full_name.isprintable() else repr(full_name)}"
         if isinstance(value, Mapping):
             if not value:
-                raise KymographError(f"the setting {full_name} is an empty dictionary, which would be lost; drop it")
+                raise KymographError(f"{what} is an empty dictionary, which would be lost; drop it")
             below = flat_settings(value, f"{full_name}.")
         else:
-            below = {full_name: _stored_setting(full_name, value)}
+            below = {full_name: _stored_setting(value, what)}
         if twice := flat.keys() & below.keys():
-            raise KymographError(f"two settings are called {min(twice)}, one of them nested; rename one")
+            raise KymographError(f"two settings are called {min(twice)!r}, one of them nested; rename one")
         flat |= below
     return flat
 
 
-def _stored_setting(name: str, value: Any) -> Any:
+def _stored_setting(value: Any, what: str) -> Any:
     items = value if isinstance(value, list | tuple) else [value]
-    stored = [stored_scalar(item, f"the setting {name}", _ALLOWED) for item in items]
+    stored = [stored_scalar(item, what, _ALLOWED) for item in items]
     for item in stored:
         if isinstance(item, float) and not math.isfinite(item):
-            raise KymographError(f"the setting {name} is {item}; settings must be finite")
+            raise KymographError(f"{what} is {item}; settings must be finite")
     return stored if isinstance(value, list | tuple) else stored[0]
 
 
