@@ -100,7 +100,7 @@ def test_every_picture_of_the_steps_can_be_drawn(tmp_path: Path, way: str, capsy
     drawn = "".join(re.findall(r"<svg.*?</svg>", (tmp_path / "page.html").read_text(), re.DOTALL))
     assert 'class="mean' in drawn and not re.search(r'="[^"]*(nan|inf)\b', drawn)
     for figure in ("mine-curves", "mine-kymograph"):
-        assert call("figure", figure, "--from", str(tmp_path / "runs"), "--out", str(tmp_path / "figures")) == 0, way
+        assert call("figure", figure, "--dir", str(tmp_path / "runs"), "-o", str(tmp_path / "figures")) == 0, way
     assert "Traceback" not in capsys.readouterr().err
 
 
