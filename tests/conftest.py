@@ -23,6 +23,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("kymograph", deadline=None)  # how long an example takes says nothing on a busy machine
 settings.load_profile("kymograph")
 
+# Starting workers takes longer than training the runs of a test: they are computed in this process, unless a test names
+# an engine. `tests/test_public_face.py` looks at the default itself.
+kymograph.run.__kwdefaults__["engine"] = "serial"
+
 QUICK_CLIPPING = {"n_samples": 120, "epochs": 2, "n_rare": 6, "probe_every": 20}
 QUICK_DEPTH = {"layers": 4, "width": 8, "steps": 12, "n_samples": 32, "batch_size": 8, "probe_every": 5}
 

@@ -14,7 +14,7 @@ import pytest
 
 import kymograph
 from kymograph._claims.claim_files import read_claims
-from kymograph._claims.registration import register_claims, registered_seeds
+from kymograph._claims.registration import register, registered_seeds
 from kymograph._claims.verdict import Verdict
 from kymograph._cli.verbs.judgement import abandon_runs, reinstate_runs
 from kymograph._errors import KymographError
@@ -55,7 +55,7 @@ def test_judging_one_of_many_registered_claims_keeps_the_correction(tmp_path: Pa
     many = "".join(CLAIMS.replace("much larger", f"larger by {number}") for number in range(12))
     (tmp_path / "many.toml").write_text(many)
     (tmp_path / "one.toml").write_text(CLAIMS.replace("much larger", "larger by 3"))
-    register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
+    register(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
     run(tmp_path / "runs", shift=4.0)
     every = {v.claim.name: v for v in kymograph.judge(tmp_path / "runs", tmp_path / "many.toml")}
     (alone,) = kymograph.judge(tmp_path / "runs", tmp_path / "one.toml")
@@ -67,8 +67,8 @@ def test_judging_one_of_many_registered_claims_keeps_the_correction(tmp_path: Pa
 def test_a_family_that_the_seeds_cannot_decide_is_refused(tmp_path: Path) -> None:
     (tmp_path / "many.toml").write_text("".join(CLAIMS.replace("much larger", f"larger by {n}") for n in range(26)))
     with pytest.raises(KymographError, match="10 seeds cannot decide the 26 claims of tossing together"):
-        register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
-    assert register_claims(tmp_path / "runs", read_claims(tmp_path / "many.toml"), seeds=list(range(12)))
+        register(tmp_path / "runs", read_claims(tmp_path / "many.toml"))
+    assert register(tmp_path / "runs", read_claims(tmp_path / "many.toml"), seeds=list(range(12)))
 
 
 @pytest.mark.parametrize("how", ["alone", "with the log"])
@@ -93,7 +93,7 @@ def test_registering_after_the_runs_is_post_hoc_wherever_they_were_meanwhile(tmp
     run(tmp_path / "first", shift=3.0)
     (tmp_path / "claims.toml").write_text(CLAIMS)
     shutil.move(tmp_path / "first" / "tossing", tmp_path / "aside")
-    register_claims(tmp_path / "first", read_claims(tmp_path / "claims.toml"))
+    register(tmp_path / "first", read_claims(tmp_path / "claims.toml"))
     shutil.move(tmp_path / "aside", tmp_path / "first" / "tossing")
     found = {v.claim.name: v for v in kymograph.judge(tmp_path / "first", tmp_path / "claims.toml")}
     assert found["tails is much larger"].registration == "post hoc"
@@ -102,7 +102,7 @@ def test_registering_after_the_runs_is_post_hoc_wherever_they_were_meanwhile(tmp
 def test_runs_brought_into_a_directory_with_a_registration_of_its_own_do_not_fit_its_log(tmp_path: Path) -> None:
     run(tmp_path / "made", shift=3.0)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_claims(tmp_path / "new", read_claims(tmp_path / "claims.toml"))
+    register(tmp_path / "new", read_claims(tmp_path / "claims.toml"))
     shutil.copytree(tmp_path / "made" / "tossing", tmp_path / "new" / "tossing")
     (found,) = kymograph.judge(tmp_path / "new", tmp_path / "claims.toml")
     assert found.outcome == "INVALID" and "the log that" in found.reason
@@ -301,7 +301,7 @@ def test_what_two_processes_wrote_at_the_same_time_leaves_a_run_abandoned() -> N
 
 def test_a_published_digest_must_be_in_the_log(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    (registration,) = register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
+    (registration,) = register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     run(tmp_path / "runs")
     assert all(one.holds for one in verify(tmp_path / "runs", anchor=registration.short_digest))
     assert not all(one.holds for one in verify(tmp_path / "runs", anchor="0123456789abcdef"))
@@ -348,7 +348,7 @@ def test_settings_chosen_after_the_fact_show_everywhere(tmp_path: Path) -> None:
 
 def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_claims(
+    register(
         tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0}, studies=[Tossing()]
     )
     run(tmp_path / "runs", shift=4.0)
@@ -361,12 +361,12 @@ def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: 
 
 def test_seeds_looks_and_settings_are_registered_once(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0})
+    register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0})
     for other in ({"settings": {"shift": 1.0}}, {"looks": (6, 12)}, {"seeds": [1, 2]}):
         with pytest.raises(KymographError, match="register in another directory"):
-            register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), **other)
+            register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), **other)
     with pytest.raises(KymographError, match="listed twice"):
-        register_claims(tmp_path / "other", read_claims(tmp_path / "claims.toml"), [1, 1, 1])
+        register(tmp_path / "other", read_claims(tmp_path / "claims.toml"), [1, 1, 1])
 
 
 def test_a_sweep_with_unregistered_settings_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,7 +383,7 @@ def test_a_registration_slipped_into_the_log_decides_nothing(tmp_path: Path) -> 
     best = sorted(values, key=lambda seed: values[seed][0] - values[seed][1])[:16]
     (tmp_path / "log").rename(tmp_path / "away")
     for margin in range(8):  # by chance, some of them sort before the true one
-        register_claims(tmp_path, [claim("tails is larger", float(margin))], best)
+        register(tmp_path, [claim("tails is larger", float(margin))], best)
     for segment in (tmp_path / "away").iterdir():
         segment.rename(tmp_path / "log" / f"old-{segment.name}")
     after = verdict(tmp_path)
@@ -396,7 +396,7 @@ def test_a_registration_slipped_into_the_log_decides_nothing(tmp_path: Path) -> 
 def test_registering_late_and_computing_again_stays_post_hoc(tmp_path: Path, how: str) -> None:
     store = run(tmp_path, shift=1.5)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
+    register(tmp_path, read_claims(tmp_path / "claims.toml"))
     for one in store:
         if how == "deleted":
             shutil.rmtree(one.directory)
@@ -410,7 +410,7 @@ def test_registering_late_and_computing_again_stays_post_hoc(tmp_path: Path, how
 def test_claiming_to_have_started_after_a_registration_does_not_help(tmp_path: Path) -> None:
     store = run(tmp_path, shift=1.5)
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    (late,) = register_claims(tmp_path, read_claims(tmp_path / "claims.toml"))
+    (late,) = register(tmp_path, read_claims(tmp_path / "claims.toml"))
     for one in store:
         _reseal(one.directory, "config.json", lambda content: content["provenance"].update(log=[late.digest]))
     (found,) = kymograph.judge(tmp_path, tmp_path / "claims.toml")
@@ -419,7 +419,7 @@ def test_claiming_to_have_started_after_a_registration_does_not_help(tmp_path: P
 
 def test_looks_hidden_behind_another_setting_are_interim(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS + "where = { shift = 1.5 }\n")
-    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), studies=[Tossing()])
+    register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), studies=[Tossing()])
     run(tmp_path / "runs", shift=0.0)
     run(tmp_path / "runs", seeds=7, shift=1.5)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
@@ -429,7 +429,7 @@ def test_looks_hidden_behind_another_setting_are_interim(tmp_path: Path) -> None
 def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
     for number in range(12):
         (tmp_path / "claims.toml").write_text(CLAIMS.replace("margin = 1.0", f"margin = {number / 20}"))
-        register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
+        register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     run(tmp_path / "runs", shift=3.0)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
     assert found.family_size == 13
@@ -441,7 +441,7 @@ def test_every_version_of_a_claim_counts_in_the_family(tmp_path: Path) -> None:
 def test_the_same_claim_from_a_renamed_file_is_the_same(tmp_path: Path) -> None:
     for name in ("one.toml", "other.toml"):
         (tmp_path / name).write_text(CLAIMS)
-    register_claims(tmp_path / "runs", read_claims(tmp_path / "one.toml"))
+    register(tmp_path / "runs", read_claims(tmp_path / "one.toml"))
     run(tmp_path / "runs")
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "other.toml")
     assert found.registration == "registered" and found.family_size == 2
@@ -507,7 +507,7 @@ def test_touching_the_code_to_drop_seeds_is_interim_and_counted_even_if_deleted(
 
 
 def test_a_sequential_design_decides_at_its_looks_only(tmp_path: Path) -> None:
-    (registered,) = register_claims(tmp_path, [claim("tails is larger")], looks=(8, 10, 12), studies=[Tossing()])
+    (registered,) = register(tmp_path, [claim("tails is larger")], looks=(8, 10, 12), studies=[Tossing()])
     assert registered.terms.design.sizes == (8, 10, 12) and len(registered.terms.seeds) == 12
     looks = {4: "interim: 4 of 12 registered seeds", 8: "look 1 of 3 (8 of 12 seeds)", 9: "look 1 of 3 (8 of 12 seeds)",
              10: "look 2 of 3 (10 of 12 seeds)", 14: "look 3 of 3 (12 of 12 seeds)"}  # fmt: skip
@@ -522,7 +522,7 @@ def test_a_sequential_design_decides_at_its_looks_only(tmp_path: Path) -> None:
 def test_a_look_that_can_decide_nothing_is_refused(tmp_path: Path) -> None:
     """At six of ten seeds the exact test reaches 0.031, and the look may spend 0.03."""
     with pytest.raises(KymographError, match="the look at 6 seeds can decide nothing"):
-        register_claims(tmp_path, [claim("tails is larger")], looks=(6, 8, 10))
+        register(tmp_path, [claim("tails is larger")], looks=(6, 8, 10))
 
 
 def _noted(out: Path) -> list[str]:

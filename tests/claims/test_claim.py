@@ -15,7 +15,7 @@ from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.claims.test_family import FakeRun, planned
 
 A, B, C, D = (Side(arm, Measure("x")) for arm in "abcd")
-CLAIM = Claim("a above b", "s", "own", "t", "o", A, B, "greater", 0.1)
+CLAIM = Claim("a above b", "s", "t", A, B, "greater", 0.1, origin="o")
 
 
 def test_what_is_unset_is_left_out_and_what_is_set_is_hashed() -> None:

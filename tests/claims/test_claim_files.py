@@ -60,7 +60,7 @@ def test_a_python_file_becomes_claims(tmp_path: Path) -> None:
     text = """
 from kymograph import Claim, Measure, Side
 side = Side("a", Measure("x"))
-CLAIMS = [Claim("c", "s", "own", "t", "o", side, 1.0, "less", 0.0)]
+CLAIMS = [Claim("c", "s", "t", side, 1.0, "less", 0.0, origin="o")]
 """
     assert read_claims(write(tmp_path, text, "claims.py"))[0].name == "c"
     with pytest.raises(KymographError, match="must set CLAIMS"):

@@ -31,7 +31,8 @@ def claim(
     equivalence: float | None = None,
 ) -> Claim:
     return Claim(
-        "c", "s", "own", "t", "o", SIDE, SIDE, direction, margin, scale, alpha, equivalence_margin=equivalence
+        "c", "s", "t", SIDE, SIDE, direction, margin, scale, alpha, equivalence_margin=equivalence,
+        origin="o"
     )  # type: ignore[arg-type] # fmt: skip
 
 

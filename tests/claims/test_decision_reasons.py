@@ -14,7 +14,7 @@ from kymograph._statistics.intervals import t_interval
 from kymograph._statistics.p_values import sign_flip_p, t_test
 
 SIDE = Side("a", Measure("x"))
-CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)
+CLAIM = Claim("c", "s", "t", SIDE, SIDE, "greater", 0.1, origin="o")
 RATIO = replace(CLAIM, direction="less", margin=1.05, scale="log ratio")
 SPREAD = np.linspace(-1.0, 1.0, 10)
 

@@ -17,7 +17,7 @@ class Made:
 def test_how_often_a_run_is_measured_does_not_change_whose_set_up_it_is() -> None:
     reference = {"data": "images", "epochs": 100, "log_every": 1}
     declaration = Declaration("s", reference_settings=ArmSettings.pack({"dfa": reference}), bookkeeping=("log_every",))
-    claim = Claim("x", "s", "script", "", "", Side("dfa", Measure("loss")), 1.0, "greater", 0.0)
+    claim = Claim("x", "s", "", Side("dfa", Measure("loss")), 1.0, "greater", 0.0, setup="script", origin="")
 
     def label(**settings: object) -> str:
         return setup_label(claim, StudyEvidence([Made("dfa", **{**reference, **settings})], declaration=declaration))
@@ -30,6 +30,6 @@ def test_how_often_a_run_is_measured_does_not_change_whose_set_up_it_is() -> Non
 
 def test_several_values_of_a_setting_are_listed_as_numbers() -> None:
     wide, narrow = Side("wide", Measure("loss")), Side("narrow", Measure("loss"))
-    claim = Claim("x", "mine", "own", "", "", wide, narrow, "less", 0.0)
+    claim = Claim("x", "mine", "", wide, narrow, "less", 0.0, origin="")
     runs = [Made("wide", width=64), Made("narrow", width=8)]
     assert named_settings(claim, StudyEvidence(runs)) == {"width": "8 or 64"}

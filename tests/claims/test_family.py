@@ -31,7 +31,7 @@ class FakeRun:
 
 
 X = Measure("x")
-CLAIM = Claim("a above b", "s", "own", "t", "o", Side("a", X), Side("b", X), "greater", 0.1)
+CLAIM = Claim("a above b", "s", "t", Side("a", X), Side("b", X), "greater", 0.1, origin="o")
 
 
 def planned(arm: str, seed: int, **settings: float) -> RunSpec:

@@ -19,7 +19,7 @@ import pytest
 import kymograph
 from kymograph._claims.claim_files import read_claims
 from kymograph._claims.judge import judge
-from kymograph._claims.registration import register_claims, register_study
+from kymograph._claims.registration import register, register_study
 from kymograph._claims.verdict import Outcome, Verdict, Verdicts
 from kymograph._runs import locating
 from kymograph._runs.log import Log
@@ -166,12 +166,12 @@ def test_claims_of_ones_own_are_post_hoc_unless_registered_before(finished: Path
     (verdict,) = judge(finished, path)
     assert verdict.outcome is Outcome.SUPPORTED and verdict.registration == "post hoc"
     fresh = tmp_path / "fresh"
-    register_claims(fresh, read_claims(path), settings={"lr": 0.2}, studies=[load_study(REFERENCE)])
+    register(fresh, read_claims(path), settings={"lr": 0.2}, studies=[load_study(REFERENCE)])
     run(fresh, lr=0.2)
     assert judge(fresh, path)[0].registration == "registered"
-    register_claims(fresh, read_claims(path))
+    register(fresh, read_claims(path))
     path.write_text(OWN.replace("1.5", "1.6"))
-    register_claims(fresh, read_claims(path))
+    register(fresh, read_claims(path))
     assert judge(fresh, path)[0].registration == "changed after runs existed (margin)"
 
 

@@ -17,7 +17,7 @@ from tests.cli.command import call
 from tests.studies.spiky import REFERENCE, Spiky
 
 A, B = Side("a", Measure("x")), Side("b", Measure("x"))
-CLAIM = Claim("a above b", "s", "own", "t", "o", A, B, "greater", 0.5)
+CLAIM = Claim("a above b", "s", "t", A, B, "greater", 0.5, origin="o")
 FILE = """
 [[claim]]
 name = "clipping calms the loss"

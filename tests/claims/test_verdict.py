@@ -15,7 +15,7 @@ from kymograph._claims.verdict import Checked, Outcome, Point, Verdict, Verdicts
 from kymograph._errors import KymographError
 
 SIDE = Side("a", Measure("x"))
-CLAIM = Claim("c", "s", "own", "t", "o", SIDE, SIDE, "greater", 0.1)
+CLAIM = Claim("c", "s", "t", SIDE, SIDE, "greater", 0.1, origin="o")
 VERDICT = Verdict(CLAIM, Outcome.SUPPORTED, "beyond the margin of 0.1", "registered", p=0.004, p_zero=0.002)
 
 

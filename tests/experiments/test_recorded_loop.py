@@ -14,7 +14,7 @@ import torch
 
 import kymograph as ky
 from kymograph._claims.claim_files import read_claims
-from kymograph._claims.registration import register_claims
+from kymograph._claims.registration import register
 from kymograph._errors import KymographError
 from kymograph._pictures.live.reading import read_state
 from kymograph._sharing.verify import verify
@@ -44,7 +44,7 @@ def loop(out: Path, arm: str, seed: int, **options: Any) -> None:
 
 def test_arms_and_seeds_add_up_and_are_judged(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIM)
-    register_claims(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
+    register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"))
     for seed in ky.fixed_seeds(10):
         for arm in ("low", "high"):
             loop(tmp_path / "runs", arm, seed)

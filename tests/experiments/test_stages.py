@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kymograph as ky
-from kymograph._claims.registration import register_claims
+from kymograph._claims.registration import register
 from kymograph._claims.tuning import CHOICE, logged_choices
 from kymograph._errors import KymographError
 from kymograph._experiments import running, stages
@@ -205,7 +205,7 @@ def test_tuning_on_the_seeds_of_the_evaluation_is_refused(tmp_path: Path) -> Non
     with pytest.raises(KymographError, match=f"on seed {seed}, on which it is also evaluated"):
         ky.run(REFERENCE, seeds=[1, seed], out=tmp_path, quiet=True, engine="serial")
     with pytest.raises(KymographError, match="on which it is also evaluated"):
-        register_claims(tmp_path, Bowl().claims(), seeds=[seed], studies=[Bowl()])
+        register(tmp_path, Bowl().claims(), seeds=[seed], studies=[Bowl()])
     assert not list(tmp_path.iterdir())
 
 

@@ -11,7 +11,7 @@ import pytest
 import kymograph
 from kymograph._claims.claim import Claim, Measure, Side
 from kymograph._claims.judge import judge
-from kymograph._claims.registration import register_claims, register_study, registered_claims, registrations
+from kymograph._claims.registration import register, register_study, registered_claims, registrations
 from kymograph._errors import KymographError
 from kymograph._experiments.running import run_sweep
 from kymograph._experiments.stages import ComputeOptions
@@ -191,7 +191,7 @@ def test_failed_runs_are_counted_and_the_exit_code_says_so(
 
 def claim(name: str, measure: Measure, scale: str, study: str = "s") -> Claim:
     left, right = (Side(arm, measure) for arm in ("a", "b"))
-    return Claim(name, study, "own", name, "a test", left, right, "greater", 1.0, scale)  # type: ignore[arg-type]
+    return Claim(name, study, name, left, right, "greater", 1.0, scale, origin="a test")  # type: ignore[arg-type]
 
 
 def test_only_summary_numbers_on_the_ratio_scale_count_and_they_are_found_where_they_are_registered(
@@ -204,7 +204,7 @@ def test_only_summary_numbers_on_the_ratio_scale_count_and_they_are_found_where_
         claim("others", Measure("elsewhere"), "log ratio", study="t"),
     ]
     assert compared_as_ratios(made[:3]) == {"norm"}
-    register_claims(tmp_path, made)
+    register(tmp_path, made)
     history = Log.read(tmp_path)
     for study, ratios in {"s": {"norm"}, "t": {"elsewhere"}, "u": set()}.items():
         versions = registered_claims(history, study).values()

@@ -56,8 +56,8 @@ class Walking(Tossing):
             Measure("x"),
         ]
         return [
-            Claim(f"tails: {what}", self.name, "own", "tails exceeds heads", "a test", Side("tails", what),
-                  Side("heads", what), "greater", margin=1.0, scale="difference")
+            Claim(f"tails: {what}", self.name, "tails exceeds heads", Side("tails", what),
+                  Side("heads", what), "greater", margin=1.0, scale="difference", origin="a test")
             for what in measures
         ]  # fmt: skip
 
@@ -101,8 +101,9 @@ def test_what_is_kept_is_bit_identical_and_what_is_left_out_is_named(walks: Path
 
 
 def test_a_number_that_no_claim_read_is_missing_and_not_invented(thin: Path) -> None:
-    other = Claim("largest", "walking", "own", "tails exceeds heads", "a test", Side("tails", Measure("walk", "max")),
-                  Side("heads", Measure("walk", "max")), "greater", margin=1.0, scale="difference")  # fmt: skip
+    other = Claim("largest", "walking", "tails exceeds heads", Side("tails", Measure("walk", "max")),
+                  Side("heads", Measure("walk", "max")), "greater", margin=1.0, scale="difference",
+                  origin="a test")  # fmt: skip
     with opened_runs(thin) as directory:
         (verdict,) = judge(directory, [other])
     assert verdict.outcome.name == "INVALID" and "walk" in verdict.reason

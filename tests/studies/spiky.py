@@ -79,7 +79,7 @@ def claims() -> list[Claim]:
     def claim(name: str, measure: str, arms: tuple[str, str | float], direction: Direction, margin: float) -> Claim:
         left, right = (arm if isinstance(arm, float) else Side(arm, Measure(measure)) for arm in arms)
         assert isinstance(left, Side)
-        return Claim(name, "spiky", "own", name, "a test", left, right, direction, margin)
+        return Claim(name, "spiky", name, left, right, direction, margin, origin="a test")
 
     peaks = [
         claim(name, "peak", (f"{task}/no_clip", f"{task}/clip"), "greater", 1.5)

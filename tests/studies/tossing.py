@@ -57,5 +57,5 @@ class Tossing(Study[TossingConfig]):
 def claim(name: str, margin: float = 0.0) -> Claim:
     """Returns the claim that tails exceeds heads, under a name of its own."""
     x = Measure("x")
-    return Claim(name, "tossing", "own", "tails exceeds heads", "a test", Side("tails", x), Side("heads", x),
-                 "greater", margin)  # fmt: skip
+    return Claim(name, "tossing", "tails exceeds heads", Side("tails", x), Side("heads", x),
+                 "greater", margin, origin="a test")  # fmt: skip

@@ -65,8 +65,8 @@ class Decay(Study[DecayConfig]):
     def claims(self):
         final = Measure("final")
         return [
-            Claim("fast ends lower", "decay", "own", "the fast decay ends lower", "the file", Side("fast", final),
-                  Side("slow", final), "less", 1.5, "log ratio")
+            Claim("fast ends lower", "decay", "the fast decay ends lower", Side("fast", final),
+                  Side("slow", final), "less", 1.5, "log ratio", origin="the file")
         ]
 
     def figures(self):

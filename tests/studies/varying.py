@@ -53,8 +53,8 @@ class Varying(Study[VaryingConfig]):
         """Sizes are compared as ratios."""
         size = Measure("size")
         return [
-            Claim("learned is larger", self.name, "own", "learned is ten times larger", "a test",
-                  Side("learned", size), Side("exact", size), "greater", 10.0, "log ratio")
+            Claim("learned is larger", self.name, "learned is ten times larger",
+                  Side("learned", size), Side("exact", size), "greater", 10.0, "log ratio", origin="a test")
         ]  # fmt: skip
 
 

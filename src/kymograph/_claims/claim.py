@@ -118,10 +118,10 @@ class Claim:
 
     name: str
     study: str
-    setup: str
-    """A label of your choice, e.g. ``own``; it is part of the claim's key and hash."""
+    setup: str = field(default="own", kw_only=True)
+    """A label of your choice; it is part of the claim's key and hash."""
     text: str
-    origin: str
+    origin: str = field(default="the author of the study", kw_only=True)
     """Where the finding is stated, in our own words."""
     left: Side
     right: Side | float
@@ -218,9 +218,8 @@ class Claim:
         against: Side | float = Side(right, taken) if isinstance(right, str) else float(right)
         words = text or _comparison_text(str(taken), left, SIGNS[sign], right, size, ratio)
         return Claim(
-            name or f"{measure}: {left} {sign} {right}", "", "own", words, "the author of the study",
-            Side(left, taken), against, SIGNS[sign], size, "log ratio" if ratio else "difference", alpha,
-            tuple(checks), equivalence_margin=equivalence_margin,
+            name or f"{measure}: {left} {sign} {right}", "", words, Side(left, taken), against, SIGNS[sign], size,
+            "log ratio" if ratio else "difference", alpha, tuple(checks), equivalence_margin=equivalence_margin,
         )  # fmt: skip
 
     @property

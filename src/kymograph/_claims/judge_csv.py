@@ -171,10 +171,9 @@ def _last_values(arms: Sequence[Sequence[ImportedRun]], words: Sequence[str]) ->
     left, right = arms[0][0].arm, arms[1][0].arm
     return [
         Claim(
-            f"last {name}", "csv", "own", f"the last {name} is {direction} in {left} than in {right}",
-            "asked on the command line",
+            f"last {name}", "csv", f"the last {name} is {direction} in {left} than in {right}",
             Side(left, Measure(name, "last")), Side(right, Measure(name, "last")),
-            cast(Literal["less", "greater"], direction), 0.0,
+            cast(Literal["less", "greater"], direction), 0.0, origin="asked on the command line",
         )
         for name, direction in directions_by_series(words, shared).items()
     ]  # fmt: skip

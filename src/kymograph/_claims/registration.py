@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kymograph._claims.claim import Claim
-from kymograph._claims.claim_files import OWN_STUDY
+from kymograph._claims.claim_files import OWN_STUDY, named_claims
 from kymograph._claims.design import Design, Terms
 from kymograph._claims.grid import Grid, claims_on_grid
 from kymograph._claims.tuning import CHOICE, check_tuning_seeds, choices_of
@@ -278,9 +278,9 @@ def register_study(
         _register(history, study.name, claims, terms)
 
 
-def register_claims(
+def register(
     directory: Directory | str | Path,
-    claims: Sequence[Claim],
+    claims: Iterable[Claim] | str | Path,
     seeds: Sequence[int] = (),
     *,
     looks: Sequence[int] = (),
@@ -291,7 +291,7 @@ def register_claims(
 
     Args:
         directory: the directory.
-        claims: the claims.
+        claims: the claims; or a TOML or Python file of them, or the name of a study, whose claims they are.
         seeds: those over which the claims will be decided; fewer than ten are topped up from the fixed list.
         looks: numbers of seeds at which a sequential design decides, e.g. ``(10, 15, 20)``; default: once, over all.
         settings: settings of the runs that differ from the study's defaults, e.g. ``{"lr": 0.03}``.
@@ -299,6 +299,7 @@ def register_claims(
     """
     directory = Directory.of(directory)
     history, fields = directory.log, dict(settings or {})
+    named, its_study = named_claims(str(claims)) if isinstance(claims, str | Path) else (list(claims), [])
     if len(set(seeds)) < len(seeds):
         raise KymographError("a seed is listed twice; each seed is one replication")
     make_directory(directory.root)
@@ -308,9 +309,9 @@ def register_claims(
         raise KymographError(f"{len(seeds)} seeds are more than the {looks[-1]} of the last look")
     chosen = registered_seeds(seeds, looks[-1] if looks else LEAST_REGISTERED)
     design = Design(tuple(looks) or (len(chosen),))
-    code = {study.name: study for study in studies}
+    code = {study.name: study for study in (*its_study, *studies)}
     by_study: dict[str, list[Claim]] = {}
-    for claim in claims:
+    for claim in named:
         by_study.setdefault(claim.study, []).append(claim)
     terms_of = {}
     for name, claims_of_study in by_study.items():  # all are checked before the first is registered

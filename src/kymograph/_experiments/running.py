@@ -34,7 +34,7 @@ from kymograph._studies.settings import fit_settings
 from kymograph._studies.study import Study
 from kymograph._sweep.code_loading import stop_while_loading
 from kymograph._sweep.compute import check_device
-from kymograph._sweep.engines.base import check_engine
+from kymograph._sweep.engines.base import AUTO, check_engine
 
 DEFAULT_SEEDS = 10
 
@@ -46,7 +46,7 @@ def run(
     n_seeds: int | None = None,
     arms: Sequence[str] | None = None,
     out: str | Path = "runs",
-    engine: str = "serial",
+    engine: str = AUTO,
     workers: int | None = None,
     device: str = "auto",
     data_dir: str | Path | None = None,
@@ -65,7 +65,8 @@ def run(
         n_seeds: how many seeds of the fixed list, if ``seeds`` is not given; default: 10.
         arms: names or patterns such as ``extreme/*``; default: the study's default arms.
         out: the directory that holds the runs.
-        engine: ``serial``, ``processes``, ``dask``, ``slurm``, or ``auto``: processes if there is work for several.
+        engine: ``serial``, ``processes``, ``dask``, ``slurm``, or ``auto``: processes if there is work for several, and
+            ``serial`` for a study of the program that is running, which a worker would have to run again.
         workers: how many processes; default: one per core, or one per accelerator.
         device: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         data_dir: the directory of data files that a study reads; default: the variable KYMOGRAPH_DATA.

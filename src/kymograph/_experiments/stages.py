@@ -21,7 +21,7 @@ from kymograph._runs.tuned import Tuned, tuning_study
 from kymograph._studies.study import Study
 from kymograph._sweep.code_loading import CodeReference
 from kymograph._sweep.compute import SUBMITTED, RunOutcome
-from kymograph._sweep.engines.base import choose_engine, computes_elsewhere, make_options
+from kymograph._sweep.engines.base import AUTO, choose_engine, computes_elsewhere, make_options
 from kymograph._sweep.heartbeat import remove_leftovers
 from kymograph._sweep.orders import Stack, missing_stacks, orders_for
 from kymograph._sweep.progress import Progress
@@ -35,7 +35,7 @@ class ComputeOptions:
 
     out: str | Path = "runs"
     """The directory that holds the runs."""
-    engine: str = "auto"
+    engine: str = AUTO
     workers: int | None = None
     """How many processes; None: one per core, or one per accelerator."""
     device: str = "auto"
@@ -143,8 +143,9 @@ def compute_stage(
     total = sum(len(stack.specs) for stack in stacks)
     if not wanted:
         return StageResult(found=total)
+    name = "serial" if options.engine == AUTO and code.is_running_program else options.engine
     # The engine is chosen for all stacks, so that a restart computes in the same way as the first start.
-    engine = choose_engine(options.engine, len(stacks), options.workers, options.device, options.engine_options)
+    engine = choose_engine(name, len(stacks), options.workers, options.device, options.engine_options)
     orders = orders_for(code, incomplete, directory.root, directory.log.heads, options.device, options.data_dir)
     failures: list[RunOutcome] = []
     submitted = 0

@@ -18,7 +18,7 @@ from kymograph._claims.claim import Claim, Measure, Side
 from kymograph._claims.decision import Decided
 from kymograph._claims.design import Design
 from kymograph._claims.judge import judge
-from kymograph._claims.registration import register_claims
+from kymograph._claims.registration import register
 from kymograph._claims.verdict import Outcome
 from kymograph._errors import KymographError
 from kymograph._experiments.running import run
@@ -84,8 +84,9 @@ class Noise(Study[NoiseConfig]):
         """Returns one claim per number: that it is larger in the treated arm."""
         return [
             Claim(
-                f"{name} is larger", self.name, "own", f"{name} is larger in the treated arm", "the selftest",
+                f"{name} is larger", self.name, f"{name} is larger in the treated arm",
                 Side("treated", Measure(name)), Side("control", Measure(name)), "greater", 0.0,
+                origin="the selftest",
             )
             for name in self.names
         ]  # fmt: skip
@@ -138,7 +139,7 @@ def judged_at_looks(design: Design, effect: float, world: int) -> list[list[Outc
     with temporary_directory("selftest") as out:
         if design.sequential:
             study = load_study(REFERENCE)
-            register_claims(out, study.claims(), looks=design.sizes, settings=settings, studies=[study])
+            register(out, study.claims(), looks=design.sizes, settings=settings, studies=[study])
         for size in design.sizes:  # a fixed design is registered by its first sweep
             run(REFERENCE, n_seeds=size, out=out, device="cpu", quiet=True, **settings)
             outcomes.append(_outcomes(out))

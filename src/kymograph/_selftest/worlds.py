@@ -63,7 +63,7 @@ class Simulation:
 def claim(direction: Direction = "greater", margin: float = 0.0) -> Claim:
     """Returns a claim that compares the numbers of two arms in the given direction."""
     left, right = (Side(arm, Measure("x")) for arm in ("one", "other"))
-    return Claim(f"{direction} by {margin:g}", "selftest", "own", "", "", left, right, direction, margin)
+    return Claim(f"{direction} by {margin:g}", "selftest", "", left, right, direction, margin, origin="")
 
 
 def decide_many(claims: Sequence[Claim], values: np.ndarray, looks: Sequence[PlannedLook] = ()) -> Decided:

@@ -77,12 +77,14 @@ def verify(
     """Checks whether a directory of runs is intact and consistent, and computes ``rerun`` random runs again.
 
     Args:
-        root: the directory of the runs.
+        root: the directory of the runs, or a bundle of it.
         anchor: the digest of a registration that was published; it must be in the log.
         rerun: how many finished runs to compute again and compare.
         studies: user-defined studies whose code may be run for that.
         seed: the seed for choosing the runs; default: at random.
     """
+    if is_file(root):
+        return verify_bundle(root, anchor, rerun, studies, seed)
     directory = Directory(root).checked()
     if not directory.store.runs and not directory.damaged:
         raise KymographError(f"{root} contains no runs; name a directory of runs")

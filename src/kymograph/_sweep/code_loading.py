@@ -106,6 +106,15 @@ class CodeReference:
             return Path(file).resolve() if file else None
         return source_file(self.module, self.search)
 
+    @property
+    def is_running_program(self) -> bool:
+        """Whether the code is that of the program that is running, e.g. a script that runs its own study.
+
+        A worker has to run the program again up to its study, with whatever the program does before it.
+        """
+        path = self.path()
+        return self.module == "__main__" or (path is not None and _is_from(sys.modules["__main__"], path))
+
     def files(self) -> dict[str, Path]:
         """Returns the code's file and the local modules that it imports, by import name."""
         path = self.path()
@@ -138,8 +147,8 @@ class CodeReference:
         files = self.files()
         source = source_hash(files)
         name = self.dotted_name()
-        if name == "__main__" or _is_from(sys.modules["__main__"], path):
-            module = sys.modules["__main__"]  # the program that is running; it cannot be imported again
+        if self.is_running_program:
+            module = sys.modules["__main__"]  # it cannot be imported again
             setattr(module, _SOURCE, source)
             return module
         if source_file(name, self.search) != path:  # taken, e.g. by the standard library

@@ -28,6 +28,8 @@ from kymograph._sweep.compute import RunOutcome, Workplace, choose_device, compu
 from kymograph._sweep.orders import Order, this_package
 from kymograph._sweep.progress import Follower
 
+WORKER = (sys.executable, "-P", "-m", "kymograph._sweep.worker")
+"""The command that starts a worker; -P keeps it from importing modules of the current directory."""
 SILENT = "--silent"
 """The option to answer with outcomes only, without progress, where the answers are a file on a shared disk."""
 _PARENT = "KYMOGRAPH_PARENT"

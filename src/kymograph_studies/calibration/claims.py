@@ -26,10 +26,11 @@ def claims() -> list[Claim]:
         _deep("script", "vanilla", "not greater", "vanilla DFA's deep cosine does not exceed its null", VANILLA,
               "null_fresh"),
         Claim(
-            "layer 0's cosine exceeds its null", "calibration", "script",
+            "layer 0's cosine exceeds its null", "calibration",
             f"under vanilla DFA the cosine at h_0 exceeds the mean of fresh matrices by more than {MARGIN:g}",
-            LAYER_0, Side("vanilla", Measure("layer0_cosine")),
+            Side("vanilla", Measure("layer0_cosine")),
             Side("vanilla", Measure("null_fresh", "mean", "h_0")), "greater", MARGIN, checks=(_control("vanilla"),),
+            setup="script", origin=LAYER_0,
         ),
         _deep("repaired", "penalised", "greater", "the deep cosine survives matrices with permuted rows", PENALISED,
               "null_rows"),
@@ -43,20 +44,20 @@ def claims() -> list[Claim]:
 def _deep(setup: str, arm: str, direction: str, name: str, origin: str, null: str) -> Claim:
     what = "exceeds" if direction == "greater" else "does not exceed"
     return Claim(
-        name, "calibration", setup,
+        name, "calibration",
         f"the deep layers' mean cosine under {arm} DFA {what} the mean of {null} by {MARGIN:g} or more",
-        origin, Side(arm, Measure("deep_cosine")), Side(arm, Measure(null, "mean", "deep")),
-        direction, MARGIN, checks=(_control(arm), _above_floor(arm)),  # type: ignore[arg-type]
+        Side(arm, Measure("deep_cosine")), Side(arm, Measure(null, "mean", "deep")),
+        direction, MARGIN, checks=(_control(arm), _above_floor(arm)), setup=setup, origin=origin,  # type: ignore[arg-type]
     )  # fmt: skip
 
 
 def _beyond(name: str, null: str) -> Claim:
     return Claim(
-        name, "calibration", "repaired",
+        name, "calibration",
         f"the deep layers' mean cosine under penalised DFA exceeds the 95th percentile of {null}",
-        PENALISED, Side("penalised", Measure("deep_cosine")),
+        Side("penalised", Measure("deep_cosine")),
         Side("penalised", Measure(null, "95th percentile", "deep")), "greater", 0.0,
-        checks=(_control("penalised"), _above_floor("penalised")),
+        checks=(_control("penalised"), _above_floor("penalised")), setup="repaired", origin=PENALISED,
     )  # fmt: skip
 
 

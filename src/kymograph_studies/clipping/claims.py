@@ -85,44 +85,46 @@ def _steadier(setup: str, imbalance: str, name: str, origin: str, series: str, w
         deviation = f"the jitter of {what} around its trend (RMS of successive differences)"
     remark = "; clipping shortens the steps, so this checks that it does" if jitter else ""
     return Claim(
-        _named(name, imbalance), "clipping", setup,
+        _named(name, imbalance), "clipping",
         f"{deviation} is lower with clipping than without, by more than a tenth{remark}",
-        origin, *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),),
-        kind="manipulation check" if jitter else None,
+        *_arms(setup, imbalance, key), "less", 1.1, "log ratio", checks=(_fired(setup, imbalance),),
+        kind="manipulation check" if jitter else None, setup=setup, origin=origin,
     )  # fmt: skip
 
 
 def _collapse(setup: str, imbalance: str) -> Claim:
     clipped, unclipped = _arms(setup, imbalance, "effective_dim_change")
     return Claim(
-        _named("clipping prevents representation collapse", imbalance), "clipping", setup,
+        _named("clipping prevents representation collapse", imbalance), "clipping",
         "from the first to the last measurement the embedding's effective dimension falls less with clipping than "
         f"without, by more than {DIMENSIONS}, its standard deviation among initial embeddings",
-        COLLAPSE, clipped, unclipped, "greater", DIMENSIONS,
+        clipped, unclipped, "greater", DIMENSIONS,
         checks=(
             _fired(setup, imbalance),
             Check("representations collapse without clipping", unclipped, most=-DIMENSIONS),  # or nothing is prevented
         ),
+        setup=setup, origin=COLLAPSE,
     )  # fmt: skip
 
 
 def _largest_change(imbalance: str) -> Claim:
     return Claim(
-        _named("clipping limits the largest change of the weight norm", imbalance), "clipping", "script",
+        _named("clipping limits the largest change of the weight norm", imbalance), "clipping",
         "the largest absolute change of the weight norm in a step is lower with clipping than without, by more than a "
         "tenth; with clipping it is at most the learning rate times the threshold, so this checks that clipping acts",
-        LARGEST_CHANGE, *_arms("script", imbalance, "weight_change_max"), "less", 1.1, "log ratio",
-        checks=(_fired("script", imbalance),), kind="manipulation check",
+        *_arms("script", imbalance, "weight_change_max"), "less", 1.1, "log ratio",
+        checks=(_fired("script", imbalance),), kind="manipulation check", setup="script", origin=LARGEST_CHANGE,
     )  # fmt: skip
 
 
 def _final_accuracy(imbalance: str) -> Claim:
     return Claim(
-        _named("rare accuracy is not worse under clipping", imbalance), "clipping", "script",
+        _named("rare accuracy is not worse under clipping", imbalance), "clipping",
         "final accuracy on the rare samples of the training data is not lower by 0.05 or more with clipping than "
         "without",
-        PREDICTION_4, *_arms("script", imbalance, "final_rare_acc"), "not less", 0.05,
+        *_arms("script", imbalance, "final_rare_acc"), "not less", 0.05,
         checks=(_fired("script", imbalance), _learnable("script", imbalance)),
+        setup="script", origin=PREDICTION_4,
     )  # fmt: skip
 
 
@@ -130,15 +132,16 @@ def _early_probability(imbalance: str) -> Claim:
     setup, inside = "repaired", "neither arm sits at the floor or at the ceiling (what the Bayes predictor gets)"
     shares = _arms(setup, imbalance, "early_rare_prob_share")
     return Claim(
-        _named("rare accuracy is not worse under clipping", imbalance), "clipping", setup,
+        _named("rare accuracy is not worse under clipping", imbalance), "clipping",
         "the probability given to the rare class at held-out rare samples (the accuracy of answers drawn from the "
         "network's probabilities), averaged over training until twenty rare samples were seen, is not lower by 0.05 or "
         "more with clipping than without; at the end nearly every run is at the ceiling",
-        PREDICTION_4, *_arms(setup, imbalance, "early_rare_prob"), "not less", 0.05,
+        *_arms(setup, imbalance, "early_rare_prob"), "not less", 0.05,
         checks=(
             _fired(setup, imbalance), _learnable(setup, imbalance),
             *(Check(inside, share, least=0.01, most=0.99) for share in shares),
         ),
+        setup=setup, origin=PREDICTION_4,
     )  # fmt: skip
 
 
@@ -146,15 +149,16 @@ def _time_to_learn() -> Claim:
     setup, imbalance, learned = "repaired", "extreme", "every run learns the rare class, and none has it from the start"
     times = _arms(setup, imbalance, "rare_steps_to_learn")
     return Claim(
-        _named("the rare class is not learned later under clipping", imbalance), "clipping", setup,
+        _named("the rare class is not learned later under clipping", imbalance), "clipping",
         "the steps until the probability given to the rare class at held-out rare samples first reaches three quarters "
         "of the Bayes predictor's accuracy are not more by 100 or more with clipping than without; a rare sample comes "
         "every 100 steps, so a delay beyond the margin costs at least one of them",
-        PREDICTION_4, *times, "not greater", RARE_SAMPLE_EVERY,
+        *times, "not greater", RARE_SAMPLE_EVERY,
         checks=(
             _fired(setup, imbalance), _learnable(setup, imbalance),
             *(Check(learned, time, least=0.0, strict=True) for time in times),
         ),
+        setup=setup, origin=PREDICTION_4,
     )  # fmt: skip
 
 
@@ -168,22 +172,22 @@ def _not_learned(setup: str, arm: str) -> Claim:
     how = {"no_clip": "without", "clip": "with"}[arm]
     fired = (_fired(setup, imbalance),) if arm == "clip" else ()
     return Claim(
-        f"the rare class is not learned at 99:1 {how} clipping", "clipping", setup,
+        f"the rare class is not learned at 99:1 {how} clipping", "clipping",
         f"over the last epoch {how} clipping, the cross-entropy at {where} is not lower by {TWICE_AS_LIKELY} nats "
         f"(log 2) or more than that of a predictor that knows only how frequent the classes are; {why}",
-        NOT_LEARNED, Side(f"{prefix}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
-        checks=(*fired, _learnable(setup, imbalance)),
+        Side(f"{prefix}/{arm}", Measure(key)), 0.0, "not less", TWICE_AS_LIKELY,
+        checks=(*fired, _learnable(setup, imbalance)), setup=setup, origin=NOT_LEARNED,
     )  # fmt: skip
 
 
 def _spikes() -> Claim:
     arm = "extreme/no_clip"
     return Claim(
-        "gradient spikes sit at rare samples", "clipping", "script",
+        "gradient spikes sit at rare samples", "clipping",
         "without clipping the median gradient norm at rare samples (99:1) is more than twice that at common ones; a "
         "class that is hardly ever right has a large gradient, so this checks that there is something to clip",
-        SPIKES, Side(arm, Measure("rare_grad_norm")), Side(arm, Measure("common_grad_norm")),
-        "greater", 2.0, "log ratio", kind="manipulation check",
+        Side(arm, Measure("rare_grad_norm")), Side(arm, Measure("common_grad_norm")),
+        "greater", 2.0, "log ratio", kind="manipulation check", setup="script", origin=SPIKES,
     )  # fmt: skip
 
 

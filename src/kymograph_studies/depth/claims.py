@@ -72,28 +72,29 @@ def _vanish(setup: str, name: str, gain: Measure, task: str) -> Claim:
     plain = Side("plain", gain, {"task": task})
     when = "before" if gain.name.startswith("initial") else "after"
     return Claim(
-        name, "depth", setup,
+        name, "depth",
         f"{when} training on the {task} task plain's gradient {_where(gain)} shrinks by more than x{LEVEL_MARGIN:g} "
         "per layer on its way down",
-        VANISH, plain, 1.0, "less", LEVEL_MARGIN, "log ratio",
+        plain, 1.0, "less", LEVEL_MARGIN, "log ratio", setup=setup, origin=VANISH,
     )  # fmt: skip
 
 
 def _level(setup: str, name: str, arm: str, gain: Measure, task: str) -> Claim:
     return Claim(
-        name, "depth", setup,
+        name, "depth",
         f"after training on the {task} task {arm}'s gradient {_where(gain)} neither grows nor shrinks by "
         f"x{LEVEL_MARGIN:g} or more per layer on its way down",
-        LEVEL, Side(arm, gain, {"task": task}), 1.0, "equal", LEVEL_MARGIN, "log ratio",
+        Side(arm, gain, {"task": task}), 1.0, "equal", LEVEL_MARGIN, "log ratio",
+        setup=setup, origin=LEVEL,
     )  # fmt: skip
 
 
 def _idle(setup: str, name: str, task: str) -> Claim:
     return Claim(
-        name, "depth", setup,
+        name, "depth",
         f"after training on the {task} task plain's loss on fresh data is that of the null predictor, within "
         f"x{LOSS_MARGIN:g}",
-        IDLE, _over_null("plain", task), 1.0, "equal", LOSS_MARGIN, "log ratio",
+        _over_null("plain", task), 1.0, "equal", LOSS_MARGIN, "log ratio", setup=setup, origin=IDLE,
     )  # fmt: skip
 
 
@@ -106,18 +107,20 @@ def _better(setup: str, name: str, arm: str, loss: str, task: str) -> Claim:
         _over_null(arm, task), most=1.0, strict=True,
     )  # fmt: skip
     return Claim(
-        name, "depth", setup,
+        name, "depth",
         f"{arm} ends at a lower {loss} than plain on the {task} task, by more than x{LOSS_MARGIN:g}",
-        BETTER, ours, plain, "less", LOSS_MARGIN, "log ratio", checks=(_unsolved(arm, task), learned),
+        ours, plain, "less", LOSS_MARGIN, "log ratio", checks=(_unsolved(arm, task), learned),
+        setup=setup, origin=BETTER,
     )  # fmt: skip
 
 
 def _learn(setup: str, name: str, arm: str, task: str) -> Claim:
     return Claim(
-        name, "depth", setup,
+        name, "depth",
         f"after training on the {task} task {arm}'s loss on fresh data is below the null predictor's by more than "
         f"x{LEARNED_MARGIN:g}",
-        LEARN, _over_null(arm, task), 1.0, "less", LEARNED_MARGIN, "log ratio", checks=(_unsolved(arm, task),),
+        _over_null(arm, task), 1.0, "less", LEARNED_MARGIN, "log ratio", checks=(_unsolved(arm, task),),
+        setup=setup, origin=LEARN,
     )  # fmt: skip
 
 

@@ -60,25 +60,26 @@ def claims() -> list[Claim]:
         *(_equals_bp(network) for network in ("mlp", "conv", "conv-bn")),
         *(_mirrors(arm) for arm in DECAYS),
         Claim(
-            "DFA loses more on convolution than on the MLP", STUDY, "own",
+            "DFA loses more on convolution than on the MLP", STUDY,
             "test accuracy of BP minus that of DFA is more than 2 points larger on convolution than on the MLP",
-            CONVOLUTION, Side("conv/bp", ACCURACY), Side("conv/dfa", ACCURACY), "greater", INTERACTION,
+            Side("conv/bp", ACCURACY), Side("conv/dfa", ACCURACY), "greater", INTERACTION,
             interaction=(Side("mlp/bp", ACCURACY), Side("mlp/dfa", ACCURACY)),
-            checks=(_learned("conv/bp"), _learned("mlp/bp")),
+            checks=(_learned("conv/bp"), _learned("mlp/bp")), origin=CONVOLUTION,
         ),
         Claim(
-            "DFA's alignment peaks before half of the fit", STUDY, "own",
+            "DFA's alignment peaks before half of the fit", STUDY,
             "on the MLP the alignment of DFA's updates peaks more than 1.5 times earlier than half of the fall of the "
             "log training loss is done",
-            PHASES, Side("mlp/dfa", Measure("alignment_peak_time")), Side("mlp/dfa", Measure("half_fit_time")),
-            "less", RATIO, "log ratio", checks=(_fitted("mlp/dfa"),),
+            Side("mlp/dfa", Measure("alignment_peak_time")), Side("mlp/dfa", Measure("half_fit_time")),
+            "less", RATIO, "log ratio", checks=(_fitted("mlp/dfa"),), origin=PHASES,
         ),
         Claim(
-            "DFA gives up alignment as it fits", STUDY, "own",
+            "DFA gives up alignment as it fits", STUDY,
             "on the MLP the alignment of DFA's updates is more than 0.05 lower at the end than when half of the fit is "
             "done",
-            PHASES, Side("mlp/dfa", Measure("alignment_after_half_fit")),
+            Side("mlp/dfa", Measure("alignment_after_half_fit")),
             Side("mlp/dfa", Measure("alignment_at_half_fit")), "less", SACRIFICE, checks=(_fitted("mlp/dfa"),),
+            origin=PHASES,
         ),
         *(_beats_head_only(network) for network in NETWORKS),
     ]  # fmt: skip
@@ -87,11 +88,12 @@ def claims() -> list[Claim]:
 def _aligns(part: str) -> Claim:
     arm = "mlp/fa"
     return Claim(
-        f"FA aligns at {part}", STUDY, "own",
+        f"FA aligns at {part}", STUDY,
         f"on the MLP the cosine of FA's update of {part} with the gradient ends more than 0.1 above that of fresh "
         "feedback",
-        ALIGNS, Side(arm, Measure("alignment", "last", part)),
+        Side(arm, Measure("alignment", "last", part)),
         Side(arm, Measure("alignment_null", "last", part)), "greater", ALIGNED, checks=(_learned(arm),),
+        origin=ALIGNS,
     )  # fmt: skip
 
 
@@ -99,33 +101,35 @@ def _equals_bp(network: str) -> Claim:
     label = NETWORKS[network].label
     norm = "with batch norm" if network.endswith("-bn") else "without batch norm"
     return Claim(
-        f"sign symmetry equals BP: {label}", STUDY, "own",
+        f"sign symmetry equals BP: {label}", STUDY,
         f"{norm}, test accuracy under uSF and under BP differ by less than a point",
-        SIGNS, Side(f"{network}/usf", ACCURACY), Side(f"{network}/{EXACT}", ACCURACY), "equal", POINT,
+        Side(f"{network}/usf", ACCURACY), Side(f"{network}/{EXACT}", ACCURACY), "equal", POINT,
         checks=(
             _learned(f"{network}/{EXACT}"),
             Check("BP is not at its ceiling", Side(f"{network}/{EXACT}", ACCURACY), most=1.0, strict=True),
             Check("head only leaves room", Side(f"{network}/{HEAD_ONLY}", ACCURACY), most=0.95),
         ),
+        origin=SIGNS,
     )  # fmt: skip
 
 
 def _mirrors(arm: str) -> Claim:
     decay, _ = DECAYS[arm]
     return Claim(
-        f"Kolen-Pollack's feedback turns into the weights in time: decay {decay:g}", STUDY, "own",
+        f"Kolen-Pollack's feedback turns into the weights in time: decay {decay:g}", STUDY,
         f"at the step that rate and decay give, the largest angle of W and B over the layers is below {DEGREES:g} "
         "degrees",
-        MIRRORS, Side(arm, Measure("angle_at_theory_step")), DEGREES, "less", 0.0, checks=(_learned(arm),),
+        Side(arm, Measure("angle_at_theory_step")), DEGREES, "less", 0.0, checks=(_learned(arm),),
+        origin=MIRRORS,
     )  # fmt: skip
 
 
 def _beats_head_only(network: str) -> Claim:
     return Claim(
-        f"DRTP beats head only: {NETWORKS[network].label}", STUDY, "own",
+        f"DRTP beats head only: {NETWORKS[network].label}", STUDY,
         "test accuracy under DRTP is more than a point above that of head only",
-        TARGETS, Side(f"{network}/drtp", ACCURACY), Side(f"{network}/{HEAD_ONLY}", ACCURACY), "greater", POINT,
-        checks=(_learned(f"{network}/{EXACT}"),),
+        Side(f"{network}/drtp", ACCURACY), Side(f"{network}/{HEAD_ONLY}", ACCURACY), "greater", POINT,
+        checks=(_learned(f"{network}/{EXACT}"),), origin=TARGETS,
     )  # fmt: skip
 
 

@@ -48,21 +48,23 @@ def claims() -> list[Claim]:
     return [
         _grows("script", "DFA grows the stream, BP does not", HEADLINE, "resmlp/dfa", "resmlp/bp"),
         Claim(
-            "growth is monotone over epochs", "snapshot", "script",
+            "growth is monotone over epochs", "snapshot",
             "under DFA ||h_L|| rises from every measurement to the next: the smallest ratio of neighbours exceeds 1",
-            HEADLINE, Side("resmlp/dfa", Measure("stream_norm", "least ratio", "last")), 1.0, "greater", 1.0,
-            "log ratio", checks=(_finite("resmlp/dfa"),),
+            Side("resmlp/dfa", Measure("stream_norm", "least ratio", "last")), 1.0, "greater", 1.0,
+            "log ratio", checks=(_finite("resmlp/dfa"),), setup="script", origin=HEADLINE,
         ),
         Claim(
-            "BP keeps the stream bounded", "snapshot", "script",
+            "BP keeps the stream bounded", "snapshot",
             "||h_L|| under BP does not end 50 times or more above its start",
-            HEADLINE, Side("resmlp/bp", GROWTH), 1.0, "not greater", UNSTABLE, "log ratio",
+            Side("resmlp/bp", GROWTH), 1.0, "not greater", UNSTABLE, "log ratio",
+            setup="script", origin=HEADLINE,
         ),
         Claim(
-            "the gradient falls in step with growth", "snapshot", "script",
+            "the gradient falls in step with growth", "snapshot",
             "through training under DFA ||g_2|| falls as ||h_L|| to a power within 0.25 of -1",
-            CORRESPONDS, Side("resmlp/dfa", Measure("gradient_elasticity")), -1.0, "equal", 0.25,
+            Side("resmlp/dfa", Measure("gradient_elasticity")), -1.0, "equal", 0.25,
             checks=(Check("the stream grew by more than 10", Side("resmlp/dfa", GROWTH), least=ORDER),),
+            setup="script", origin=CORRESPONDS,
         ),
         _collapses("script", "the gradient collapses under DFA with terminal LayerNorm", COLLAPSE, "resmlp", GRADIENT),
         _stays("script", "the gradient does not collapse without terminal LayerNorm", GRADIENT),
@@ -74,11 +76,11 @@ def claims() -> list[Claim]:
         _collapses("script", "ViT-Mini: the gradient collapses under DFA", VIT_COLLAPSE, "vit", GRADIENT),
         _grows("repaired", "the rule alone grows the stream", HEADLINE, "resmlp/dfa/bare", "resmlp/bp"),
         Claim(
-            "the rule alone grows the stream under SGD", "snapshot", "repaired",
+            "the rule alone grows the stream under SGD", "snapshot",
             "with SGD at a rate of 0.03 in both arms, credit as it is and no clipping, ||h_L|| ends more than 10 times "
             "larger under DFA than under BP",
-            HEADLINE, Side("resmlp/dfa/bare/sgd", H_LAST, sgd), Side("resmlp/bp/sgd", H_LAST, sgd), "greater",
-            ORDER, "log ratio",
+            Side("resmlp/dfa/bare/sgd", H_LAST, sgd), Side("resmlp/bp/sgd", H_LAST, sgd), "greater",
+            ORDER, "log ratio", setup="repaired", origin=HEADLINE,
         ),
         _collapses("repaired", "per unit of error the gradient collapses with terminal LayerNorm", COLLAPSE, "resmlp",
                    PER_ERROR),
@@ -88,33 +90,34 @@ def claims() -> list[Claim]:
 
 def _grows(setup: str, name: str, origin: str, arm: str, against: str) -> Claim:
     return Claim(
-        name, "snapshot", setup, f"||h_L|| ends more than 10 times larger in {arm} than in {against}",
-        origin, Side(arm, H_LAST), Side(against, H_LAST), "greater", ORDER, "log ratio",
-        checks=(_finite(arm),),
+        name, "snapshot", f"||h_L|| ends more than 10 times larger in {arm} than in {against}",
+        Side(arm, H_LAST), Side(against, H_LAST), "greater", ORDER, "log ratio",
+        checks=(_finite(arm),), setup=setup, origin=origin,
     )  # fmt: skip
 
 
 def _still_grows(arm: str, name: str, origin: str) -> Claim:
     return Claim(
-        name, "snapshot", "script", "||h_L|| ends more than 10 times above its start",
-        origin, Side(arm, GROWTH), 1.0, "greater", ORDER, "log ratio", checks=(_finite(arm),),
+        name, "snapshot", "||h_L|| ends more than 10 times above its start",
+        Side(arm, GROWTH), 1.0, "greater", ORDER, "log ratio", checks=(_finite(arm),),
+        setup="script", origin=origin,
     )  # fmt: skip
 
 
 def _collapses(setup: str, name: str, origin: str, network: str, gradient: Measure) -> Claim:
     return Claim(
-        name, "snapshot", setup, f"{SYMBOLS[gradient]} ends more than 10 times smaller under DFA than under BP",
-        origin, Side(f"{network}/dfa", gradient), Side(f"{network}/bp", gradient), "less", ORDER, "log ratio",
-        checks=(_makes_errors(f"{network}/bp"),),
+        name, "snapshot", f"{SYMBOLS[gradient]} ends more than 10 times smaller under DFA than under BP",
+        Side(f"{network}/dfa", gradient), Side(f"{network}/bp", gradient), "less", ORDER, "log ratio",
+        checks=(_makes_errors(f"{network}/bp"),), setup=setup, origin=origin,
     )  # fmt: skip
 
 
 def _stays(setup: str, name: str, gradient: Measure) -> Claim:
     return Claim(
-        name, "snapshot", setup,
+        name, "snapshot",
         f"without terminal LayerNorm {SYMBOLS[gradient]} under DFA is not 10 times smaller than under BP",
-        NO_COLLAPSE, Side("resmlp/dfa/no_out_ln", gradient), Side("resmlp/bp/no_out_ln", gradient), "not less",
-        ORDER, "log ratio", checks=(_makes_errors("resmlp/bp/no_out_ln"),),
+        Side("resmlp/dfa/no_out_ln", gradient), Side("resmlp/bp/no_out_ln", gradient), "not less",
+        ORDER, "log ratio", checks=(_makes_errors("resmlp/bp/no_out_ln"),), setup=setup, origin=NO_COLLAPSE,
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def claim(
     """Returns a claim that the wild arm ends higher."""
     left, right = (Side(arm, Measure("final_loss")) for arm in ("wild", "calm"))
     text = f"The wild arm ends higher ({name})."
-    return Claim(name, study, setup, text, "remark 1 & 2", left, right, "greater", margin, scale)  # type: ignore[arg-type]
+    return Claim(name, study, text, left, right, "greater", margin, scale, setup=setup, origin="remark 1 & 2")  # type: ignore[arg-type]
 
 
 def make_verdicts() -> Verdicts:

@@ -14,6 +14,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from kymograph._claims.claim import Claim
+from kymograph._claims.judge import judge
 from kymograph._claims.verdict import Verdicts
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory, write_atomically
@@ -199,6 +201,37 @@ def data_block(value: Any) -> Markup:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)
+
+
+def report(
+    runs: Archive | Store | str | Path,
+    output: str | Path = "report.html",
+    *,
+    claims: Iterable[Claim] | str | Path | None = None,
+    studies: Iterable[Study[Any]] = (),
+    title: str = TITLE,
+) -> Path:
+    """Judges runs and writes them, with their verdicts, as one self-contained page; returns its path.
+
+    >>> ky.report("runs", "pages/warmup.html", title="Does warm-up help?")
+    PosixPath('pages/warmup.html')
+
+    Args:
+        runs: the directory of the runs, or a store of some of them.
+        output: the file to write; its directory is made.
+        claims: claims of your own, or a TOML or Python file of them; default: those of the studies.
+        studies: user-defined studies, whose code states their claims and explains their numbers.
+        title: the page's title.
+    """
+    known = list(studies)
+    if not isinstance(runs, Store):
+        archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
+        return write_report(archive, judge(archive, claims, studies=known), Path(output), title=title, studies=known)
+    if runs.root is None:
+        raise KymographError("these runs are in no directory, so there is no log to report on; open one with Store.open")
+    archive, chosen = Archive.open(runs.root).checked(), {run.id for run in runs}
+    verdicts = judge(runs, claims, studies=known)
+    return write_report(archive, verdicts, Path(output), title=title, only=chosen, studies=known)
 
 
 def write_report(

@@ -6,7 +6,6 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ from kymograph._sweep.compute import RunOutcome, Workplace, accelerators, choose
 from kymograph._sweep.engines.base import exit_reason, record_death
 from kymograph._sweep.orders import Order
 from kymograph._sweep.progress import Follower
-from kymograph._sweep.worker import check_here, child_environment
+from kymograph._sweep.worker import WORKER, check_here, child_environment
 
 PARTS = {
     "serial": {"attribute": "SerialEngine", "about": "this process, one stack after the other", "order": 1},
@@ -127,7 +126,7 @@ class _WorkerThread(threading.Thread):
     def _compute(self, order: Order) -> list[RunOutcome]:
         if self._process is None:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "kymograph._sweep.worker"],
+                WORKER,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

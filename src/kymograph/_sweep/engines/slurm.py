@@ -18,7 +18,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from kymograph._sweep.compute import SUBMITTED, RunOutcome
 from kymograph._sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph._sweep.orders import Order
 from kymograph._sweep.progress import Follower
-from kymograph._sweep.worker import SILENT
+from kymograph._sweep.worker import SILENT, WORKER
 
 PARTS = {
     "slurm": {
@@ -409,7 +408,7 @@ def write_batch(study: Path, tasks: Sequence[Sequence[Order]], limit: int, lines
         f"task={shlex.quote(str(batch.directory))}/$SLURM_ARRAY_TASK_ID",
         'exec 2> "$task.log"',  # not by --output, in which Slurm expands every %
         "export OMP_NUM_THREADS=1 MKL_NUM_THREADS=1",
-        f'exec {shlex.quote(sys.executable)} -P -m kymograph._sweep.worker {SILENT} < "$task.orders" > "$task.answers"',
+        f'exec {shlex.join(WORKER)} {SILENT} < "$task.orders" > "$task.answers"',
     ]
     write_atomically(batch.directory / "batch.sh", ("\n".join(commands) + "\n").encode())
     return batch
