@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = {
     # A room may import from itself and from rooms before it.
     PACKAGE: [
-        "_errors", "_rounding", "_wording", "_streams", "_io", "_registry", "_shapes", "_statistics", "_runs",
+        "_errors", "_lazy", "_rounding", "_wording", "_streams", "_io", "_registry", "_shapes", "_statistics", "_runs",
         "_probes", "_sweep", "_studies", "_claims", "_experiments", "_selftest", "_pictures", "_sharing", "_cli",
         "__main__",
     ],

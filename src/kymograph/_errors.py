@@ -10,9 +10,10 @@ class KymographError(Exception):
     """An error that the user can fix; its text is one sentence, shown without a traceback.
 
     >>> try:
-    ...     kymograph.run("dept")
-    ... except kymograph.KymographError as error:
-    ...     print(error)  # there is no study 'dept'; did you mean 'depth'?
+    ...     ky.export(ky.Store.open("runs"), "cvs", "runs.csv")
+    ... except ky.KymographError as error:
+    ...     print(error)
+    cannot export to 'cvs'; did you mean 'csv'?
     """
 
 

@@ -38,7 +38,9 @@ def stream_seed(seed: int, *names: str) -> int:
 def generator(seed: int, *names: str) -> torch.Generator:
     """Returns a fresh CPU generator for the stream called ``names`` under ``seed``.
 
-        order = torch.randperm(1000, generator=kymograph.generator(42, "order"))
+    >>> order = torch.randperm(1000, generator=ky.generator(42, "order"))
+    >>> torch.equal(order, torch.randperm(1000, generator=ky.generator(42, "order")))
+    True
 
     Streams with other names are independent, so that drawing more from one never shifts another.
     """
@@ -60,7 +62,7 @@ def forked_generators(tensors: Iterable[torch.Tensor]) -> AbstractContextManager
 def fixed_seeds(count: int) -> tuple[int, ...]:
     """Returns the first ``count`` seeds of the list that every study shares; it starts 42, 123, 456.
 
-    >>> fixed_seeds(3)
+    >>> ky.fixed_seeds(3)
     (42, 123, 456)
     """
     return _drawn(count, _FIRST_SEEDS, "fixed seeds", 0, 100_000)

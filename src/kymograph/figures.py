@@ -1,4 +1,36 @@
-"""What the author of a figure imports; see `docs/howto/add-a-figure.md`. It imports matplotlib, and no torch."""
+"""What the author of a figure imports; `docs/howto/add-a-figure.md` adds one. It loads matplotlib, and no torch.
+
+A figure of your own, drawn from stored runs, with the colours that its arms have everywhere:
+
+    >>> from kymograph.figures import *
+    >>> @styled
+    ... def draw(store: ky.Store, declaration: Declaration) -> LabFigure:
+    ...     styles, loss = arm_styles(declaration, store.arms), store.series("loss")
+    ...     figure = sheet((3.2, 2.4), columns=2)
+    ...     every_seed, last = figure.subplots(1, 2)
+    ...     for place, (arm, style) in enumerate(styles.items()):
+    ...         values = loss.sel(arm=arm).values  # (seed, step)
+    ...         seed_curves(figure, every_seed, "loss", style.label, np.array(loss.labels["step"]), values,
+    ...                     store.seeds, style.hex, log=True)
+    ...         last.plot([place] * len(values), values[:, -1], "o", ms=dot(), lw=stroke(), color=style.hex)
+    ...     set_log_y(every_seed)
+    ...     label_panel(every_seed, "Loss", "step", "cross-entropy")
+    ...     name_bands([every_seed])
+    ...     legends(figure, [every_seed])
+    ...     return figure
+    >>> store = ky.Store.open("runs")
+    >>> drawn = draw(store, store.declarations["warmup"], style="paper")
+    >>> [path.name for path in save_figure(drawn, Path("figures"), "loss", formats=["png"])]
+    ['loss.png', 'loss.csv']
+
+Several panels, a kymograph of a series along depth, the palette, and the registry of kinds of figures:
+
+    >>> figure, panels = panel_grid(4, (2.0, 1.5), most_columns=2, least=1.5)
+    >>> len(panels), ArmStyle("Adam", colour=0, dash=0).hex == COLOURS[0], "curves" in FIGURES.names()
+    (4, True, True)
+    >>> isinstance(kymograph(store.series("grad_norm"), "Gradients", "norm"), LabFigure)
+    True
+"""
 
 from kymograph._pictures import FIGURES as FIGURES
 from kymograph._pictures.canvas import (

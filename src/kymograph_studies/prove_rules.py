@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph import _streams as streams
-from kymograph._errors import KymographError, first_line
+import kymograph as ky
+from kymograph import KymographError
+from kymograph._errors import first_line
 from kymograph._io.files import real_path
-from kymograph._probes.layers import evaluation_mode
-from kymograph._probes.norms import cosine
 from kymograph._sweep.code_loading import without_bytecode
-from kymograph._sweep.compute import choose_device
+from kymograph.quantities import cosine, evaluation_mode
+from kymograph.studies import choose_device
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import Batches
 from kymograph_studies.models.cut import guess_example
@@ -89,7 +89,7 @@ def prove_user_model(
         net, x, y, loss = load_model(reference, seed)
         net, x, y = net.to(device), _moved(x, device), _moved(y, device)
         example = x[:2] if isinstance(x, Tensor) else x
-        draw = streams.generator(seed, "feedback")
+        draw = ky.generator(seed, "feedback")
         try:
             rule = make(name, net, loss=loss, generator=draw, example=example, blocks=blocks or None)
             yield _proved(name, rule, x, y)
@@ -190,7 +190,7 @@ def load_model(reference: str, seed: int = 42, samples: int = 16) -> UserModel:
     if rest:
         x, y, *loss = rest
         return UserModel(net, x, y, loss[0] if loss else cross_entropy)
-    draw = streams.generator(seed, "model", "batch")
+    draw = ky.generator(seed, "model", "batch")
     x = guess_example(net, samples, draw)
     with evaluation_mode(net), torch.no_grad():
         outputs = net(x)

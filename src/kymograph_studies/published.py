@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from kymograph import StoredRun
 from kymograph._runs.declaration import bounds_of
-from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import HeadlineNumber, headline_number
 
 

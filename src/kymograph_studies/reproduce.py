@@ -15,22 +15,19 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from kymograph._claims.judge import judge
-from kymograph._claims.verdict import Verdict, Verdicts, decisive_p, effect_text, settings_text
+from kymograph import Store, Study, Verdict, Verdicts, judge, load_study
+from kymograph._claims.verdict import decisive_p, effect_text, settings_text
 from kymograph._experiments.result_text import failure_text, headline_table
 from kymograph._experiments.running import choose_seeds, run_sweep
 from kymograph._experiments.stages import ComputeOptions
 from kymograph._io.files import check_inside
-from kymograph._io.writing import write_atomically
 from kymograph._pictures.figures import file_name
 from kymograph._pictures.report.page import write_report
 from kymograph._pictures.verdict_table import MARGIN, count_text, print_verdicts, unbroken, write_verdicts
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import code_hash
-from kymograph._runs.store import Store
-from kymograph._studies.loading import load_study
-from kymograph._studies.study import Study
 from kymograph._wording import folded, line_width
+from kymograph.formats import write_atomically
 from kymograph_studies.verdict_page import verdict_page
 
 SEEDS = 10  # fewer could not decide the claims of a study together

@@ -16,21 +16,19 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._claims.claim import Claim
+from kymograph import Claim, KymographError, StoredRun, Study, load_study
 from kymograph._claims.verdict import p_text
-from kymograph._errors import KymographError, UsageError, did_you_mean
+from kymograph._errors import did_you_mean
 from kymograph._experiments.running import SweepResult, run_sweep
 from kymograph._experiments.stages import ComputeOptions
 from kymograph._pictures.scales import spans_decades
 from kymograph._rounding import number_text
 from kymograph._runs.spec import canonical_json
-from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import is_number
 from kymograph._statistics.intervals import moments
 from kymograph._statistics.p_values import holm
 from kymograph._statistics.variances import largest_variance, sd_interval, variance_ratio
-from kymograph._studies.loading import load_study
-from kymograph._studies.study import Study
+from kymograph.verbs import UsageError
 
 SETTING = "vary"
 """The setting that names the source."""

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from markupsafe import Markup
 
 from kymograph._claims.registration import registered_claims
-from kymograph._pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
-from kymograph._pictures.report.svg import Frame, Scale, element, labels, picture
-from kymograph._pictures.report.svg import number as as_text
-from kymograph._pictures.styles import ArmStyle
+from kymograph.figures import ArmStyle
+from kymograph.panels import Chart, ChartRequest, Frame, Key, Panel, Scale, element, labels, picture, table_data
+from kymograph.panels import number as as_text
 from kymograph_studies.variance import (
     ALL,
     ORDER,

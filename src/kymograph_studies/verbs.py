@@ -9,24 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from kymograph import KymographError
 from kymograph._cli.arguments import (
-    Choices,
     DeviceOptions,
     EngineOptions,
     Formerly,
-    at_least,
-    choice,
     given,
-    parse,
     parse_with_settings,
     parts_of,
-    positional,
     seeds_from,
-    shown,
     with_engine_options,
 )
 from kymograph._cli.output import fitting_output, note
-from kymograph._errors import KymographError, UsageError
+from kymograph.verbs import Choices, UsageError, at_least, choice, parse, positional, shown
 
 PARTS = {
     "audit": {
@@ -313,7 +308,7 @@ def variance_verb(words: list[str]) -> int:
         return 0 if words else 2
     if words[0].startswith("-"):
         raise UsageError(f"name the study before its options: kymograph variance STUDY {words[0]} ...")
-    from kymograph._studies.loading import load_study
+    from kymograph import load_study
 
     study = load_study(words[0])
     options, fields = parse_with_settings(
@@ -322,9 +317,9 @@ def variance_verb(words: list[str]) -> int:
     for name in ("seeds", "sources"):
         if name in given(VarianceOptions, words[1:]) and not getattr(options, name):
             raise UsageError(f"--{name} needs at least one {name.removesuffix('s')}")
+    from kymograph import Store
     from kymograph._experiments.result_text import failure_text
     from kymograph._experiments.running import choose_seeds
-    from kymograph._runs.store import Store
     from kymograph_studies.variance import table, vary_sources
 
     done = vary_sources(

@@ -7,15 +7,12 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from kymograph._claims.verdict import Verdicts
+from kymograph import StoredRun, Study, Tuned, Verdicts
 from kymograph._pictures.verdict_table import summary_lines
 from kymograph._rounding import estimate_text, number_text
 from kymograph._runs.directory import Directory
 from kymograph._runs.log import SHORT
-from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import HeadlineNumber, arm_headlines, count_diverged, headline_number, is_number
-from kymograph._runs.tuned import Tuned
-from kymograph._studies.study import Study
 from kymograph._wording import counted, markdown_table
 from kymograph_studies.data import copy_remarks
 from kymograph_studies.published import PublishedComparison, WithPublished, compare

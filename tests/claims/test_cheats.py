@@ -348,9 +348,7 @@ def test_settings_chosen_after_the_fact_show_everywhere(tmp_path: Path) -> None:
 
 def test_runs_with_other_settings_than_a_registered_file_are_post_hoc(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(CLAIMS)
-    register(
-        tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0}, studies=[Tossing()]
-    )
+    register(tmp_path / "runs", read_claims(tmp_path / "claims.toml"), settings={"shift": 3.0}, studies=[Tossing()])
     run(tmp_path / "runs", shift=4.0)
     (found,) = kymograph.judge(tmp_path / "runs", tmp_path / "claims.toml")
     assert found.registration == "post hoc: other settings than registered (shift 4.0 instead of 3.0)"

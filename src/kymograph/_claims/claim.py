@@ -50,7 +50,11 @@ _LATER = ("equivalence_margin", "interaction", "kind")
 class Measure:
     """One number of one run: a key of its summary, or a stored series reduced to a number.
 
-    >>> Measure("accuracy"), Measure("loss", "last"), Measure("stream_norm", "growth", site="last")
+    >>> for measure in ky.Measure("accuracy"), ky.Measure("loss", "last"), ky.Measure("norm", "growth", site="last"):
+    ...     print(measure)
+    accuracy
+    last of loss
+    growth of norm at last
     """
 
     name: str
@@ -73,7 +77,8 @@ class Measure:
 class Side:
     """A measure taken in one arm, among runs with these settings.
 
-    >>> Side("adam", Measure("loss", "last"), where={"task": "orthogonal"})
+    >>> print(ky.Side("adam", ky.Measure("loss", "last"), where={"task": "orthogonal"}))
+    last of loss (adam, task orthogonal)
     """
 
     arm: str
@@ -90,7 +95,9 @@ class Side:
 class Check:
     """A condition for deciding a claim at all: ``quantity`` must lie within [least, most] in every seed.
 
-    >>> Check("clipping fired", Side("clip", Measure("clip_fraction")), least=0, strict=True)
+    >>> fired = ky.Check("clipping fired", ky.Side("clip", ky.Measure("clip_fraction")), least=0, strict=True)
+    >>> ky.Claim.compare("loss", "clip", "<", "no clip", checks=[fired]).checks[0].text
+    'clipping fired'
     """
 
     text: str
@@ -106,14 +113,18 @@ class Check:
 class Claim:
     """A prediction, paired by seed: ``left`` against ``right``, in a direction, by more than a margin.
 
+    >>> loss = ky.Measure("final_loss")
+    >>> claim = ky.Claim("Adam ends lower", "optimizers", "the final loss is at least 10 % lower under Adam than under SGD",
+    ...               left=ky.Side("adam", loss), right=ky.Side("sgd", loss), direction="less", margin=1.1, scale="log ratio")
+    >>> claim.setup, claim.origin, claim.hash[:8]
+    ('own', 'the author of the study', '4e8c9556')
+
     "greater" and "less" claim an effect beyond the margin; "not less" and "not greater" claim that there is none of
     the margin's size in the other direction, "equal" that there is none in either. On the scale "log ratio" the margin
     is a ratio above 1, otherwise it is in the measure's own units.
 
     With an ``interaction`` (c, d) the claim is about a difference of differences, (left - right) against (c - d), or on
     the scale "log ratio" about the ratio of left / right to c / d. `Claim.compare` is the short form.
-
-        Claim.compare("sharpness", "warmup", "<", "constant", margin=1.1)
     """
 
     name: str
@@ -187,7 +198,7 @@ class Claim:
     ) -> Claim:
         """Returns a claim that compares a measure between two arms, or between an arm and a number.
 
-        >>> Claim.compare("loss", "adam", "<", "sgd", margin=1.1).text
+        >>> ky.Claim.compare("loss", "adam", "<", "sgd", margin=1.1).text
         'loss is less in adam than in sgd, by more than a factor of 1.1'
 
         Args:

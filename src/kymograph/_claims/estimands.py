@@ -267,6 +267,10 @@ class DifferenceMap:
 def difference_map(store: Store, series: str, left: str, right: str, log: bool = False) -> DifferenceMap:
     """Compares a series of two arms at every step and site, paired by seed.
 
+    >>> found = ky.difference_map(ky.Store.open("runs"), "grad_norm", "warmup", "constant", log=True)
+    >>> found.sites, found.p.shape, bool((found.p < 0.05).any())
+    (('layer 1', 'layer 2'), (3, 2), True)
+
     Args:
         store: the runs; one setting per arm.
         series: the series' name.

@@ -50,6 +50,10 @@ def judge(
 ) -> Verdicts:
     """Judges the claims of every study that has runs in a store or directory; needs no torch.
 
+    >>> verdict, = ky.judge("runs")
+    >>> verdict.outcome, verdict.claim.name, verdict.n
+    (<Outcome.SUPPORTED: 'SUPPORTED'>, 'sharpness: warmup < constant', 10)
+
     Args:
         runs: a store, or the directory of the runs. A directory is judged whole: a planned run that is missing, or a
             record that was changed, makes a claim INVALID. A store is judged as it is, and a verdict names the planned

@@ -45,7 +45,12 @@ LEAST_REGISTERED = 10
 
 @dataclass(frozen=True)
 class Registration:
-    """Claims about one study, and the seeds over which they are to be decided."""
+    """Claims about one study, and the seeds over which they are to be decided.
+
+    >>> registration, = ky.register("fresh", "warmup.py", looks=(10, 15))
+    >>> registration.study, list(registration.claims), len(registration.terms.seeds)
+    ('warmup', ['warmup/own/sharpness: warmup < constant'], 15)
+    """
 
     digest: str
     """The hash of its log entry."""
@@ -288,6 +293,11 @@ def register(
     studies: Iterable[Study[Any]] = (),
 ) -> list[Registration]:
     """Registers claims in a directory of runs, ideally before it has any; returns one registration per study.
+
+    >>> claim = ky.Claim.compare("loss", "adam", "<", "sgd", margin=1.1)
+    >>> registration, = ky.register("planned", [dataclasses.replace(claim, study="optimizers")])
+    >>> registration.terms.seeds[:3], len(registration.short_digest)
+    ((42, 123, 456), 16)
 
     Args:
         directory: the directory.

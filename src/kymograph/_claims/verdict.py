@@ -22,7 +22,11 @@ INTERIM = "interim"
 
 
 class Outcome(enum.StrEnum):
-    """The five possible outcomes of a claim."""
+    """The five possible outcomes of a claim.
+
+    >>> [str(outcome) for outcome in ky.Outcome]
+    ['SUPPORTED', 'REFUTED', 'EQUIVALENT', 'INCONCLUSIVE', 'INVALID']
+    """
 
     SUPPORTED = "SUPPORTED"
     REFUTED = "REFUTED"
@@ -59,7 +63,14 @@ class Checked:
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """What was decided about a claim, with all of its evidence."""
+    """What was decided about a claim, with all of its evidence.
+
+    >>> verdict = ky.judge("runs")[0]
+    >>> verdict.outcome is ky.Outcome.SUPPORTED, verdict.registration, verdict.effect < 1 / 1.1
+    (True, 'registered', True)
+    >>> verdict.points[0].seed, verdict.interval[0] < verdict.effect < verdict.interval[1]
+    (42, True)
+    """
 
     claim: Claim
     outcome: Outcome
@@ -204,9 +215,11 @@ class Verdict:
 class Verdicts(Sequence[Verdict]):
     """Verdicts in the order of their claims; shows as a table in a notebook.
 
-    >>> verdicts = kymograph.judge("runs")
-    >>> verdicts[0].outcome, verdicts[0].effect, verdicts[0].interval
-    >>> verdicts.to_pandas()
+    >>> verdicts = ky.judge("runs")
+    >>> len(verdicts), verdicts[0].outcome
+    (1, <Outcome.SUPPORTED: 'SUPPORTED'>)
+    >>> verdicts.rows()[0]["claim"], verdicts.markdown().splitlines()[0][:20]
+    ('sharpness: warmup < constant', '| claim | set-up | o')
     """
 
     verdicts: tuple[Verdict, ...]

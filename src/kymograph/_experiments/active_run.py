@@ -92,14 +92,23 @@ class RunSummary(dict[str, Any]):
 class ActiveRun:
     """One run of a study, as given to a study's training function and by ``with ky.record(...)``.
 
-        with run.seeded("init"):
-            model = make_model().to(run.device)
-        optimizer = torch.optim.SGD(model.parameters(), lr=run.config["lr"])
-        run.watch(model, optimizer, every=10)
-        run.resumable(model=model, optimizer=optimizer)
-        for step in run.steps(1000):
-            ...
-            run.log(loss=loss)
+    >>> def train(run: ky.ActiveRun) -> None:
+    ...     with run.seeded("init"):
+    ...         model = torch.nn.Linear(4, 1).to(run.device)
+    ...     optimizer = torch.optim.SGD(model.parameters(), lr=run.config["lr"])
+    ...     run.watch(model, optimizer, every=10)
+    ...     run.resumable(model=model, optimizer=optimizer)
+    ...     for step in run.steps(20):
+    ...         x = torch.randn(8, 4, generator=run.generator("batch", str(step)))
+    ...         loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    ...         optimizer.zero_grad()
+    ...         loss.backward()
+    ...         optimizer.step()
+    ...         run.log(loss=loss)
+    >>> with ky.record("linear", arm="sgd", seed=42, config={"lr": 0.1}) as run:
+    ...     train(run)
+    >>> ky.Store.open("runs").select("linear").series("loss").shape
+    (1, 1, 20)
 
     ``run.arm``, ``run.seed``, ``run.config`` (the settings, by name) and ``run.device`` identify the run, and
     ``run.step`` is its current step. ``run.notes`` is a list of sentences stored with the run and shown in reports.

@@ -122,6 +122,20 @@ def study(
 ) -> Callable[[Body], FunctionStudy]:
     """Turns a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers into a study.
 
+    >>> @ky.study(question="Does the rate matter?", arms={"slow": {"lr": 0.1}, "fast": {"lr": 0.5}},
+    ...           claims=[ky.Claim.compare("distance", "fast", "<", "slow", margin=1.1)])
+    ... def descent(run: ky.ActiveRun, *, lr: float = 0.1, steps: int = 5):
+    ...     x = torch.randn((), generator=run.generator("start"))
+    ...     for step in run.steps(steps):
+    ...         x = x - lr * x
+    ...         run.log(distance=x.abs())
+    ...     return {"distance": x.abs()}
+    >>> descent
+    <study descent: Does the rate matter?>
+
+    Save it in a file and run it with ``kymograph run FILE.py`` or `kymograph.run`: the source is part of a run's
+    identity.
+
     Args:
         question: what the study asks.
         arms: the conditions, each a name with its settings; a setting that some arm sets has its default in the others,

@@ -71,6 +71,14 @@ def record(
 ) -> RecordedRun | ExistingRun:
     """Starts recording a run of your own training loop; use it in a ``with`` block, or call `finish` at the end.
 
+    >>> for seed in ky.fixed_seeds(2):
+    ...     with ky.record("mine", arm="adam", seed=seed, config={"lr": 1e-3}, if_exists="skip") as run:
+    ...         for step in run.steps(5):
+    ...             run.log(loss=1 / (step + 1))
+    ...         run.summary["accuracy"] = 0.9
+    >>> ky.Store.open("runs").select("mine").summary("accuracy").values.tolist()
+    [[0.9, 0.9]]
+
     A run can be recorded by one process at a time, and once at a time in it.
 
     Args:
@@ -231,7 +239,15 @@ def _wait_for_a_sign_of_life(lock: Path) -> None:
 
 
 class RecordedRun(ActiveRun):
-    """A run of the user's own loop, from its start to its record; made by `record`."""
+    """A run of the user's own loop, from its start to its record; made by `record`.
+
+    >>> run = ky.record("mine", arm="sgd", seed=42)  # in a notebook, without a ``with`` block
+    >>> run.log(loss=0.5)
+    >>> run.summary(final_loss=0.5)
+    >>> run.finish()
+    >>> run.exists
+    False
+    """
 
     exists = False
     """Whether the run was recorded before, so that there is nothing to do."""

@@ -58,6 +58,10 @@ def run(
 ) -> Store:
     """Runs a study and returns its runs as a store; runs already stored in ``out`` are not computed again.
 
+    >>> store = ky.run("warmup.py", n_seeds=3, lr=0.05, out="slower", engine="serial", quiet=True)
+    >>> store.arms, store.seeds
+    (('constant', 'warmup'), (42, 123, 456))
+
     Args:
         study: a registered study such as ``depth``, your own as ``file.py``, ``file.py:Name`` or ``module:Name``, or
             the study itself.

@@ -36,6 +36,9 @@ def figure(
 ) -> Figure:
     """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names.
 
+    >>> drawn = ky.figure("warmup-curves", ky.Store.open("runs"), style="paper")
+    >>> drawn.savefig("curves.pdf")
+
     Args:
         name: the figure's name: a study's own, or ``STUDY-KIND`` for a kind that any study can have.
         store: the runs to draw it from.

@@ -116,13 +116,18 @@ class Schedule:
 class Probe:
     """Reads quantities of a network's layers while an ordinary loop trains it; the weights come out bit-identical.
 
-        with Probe(model, optimizer, level="standard", every=10) as probe:
-            for step, (x, y) in enumerate(batches):
-                with probe.step(step):
-                    optimizer.zero_grad()
-                    loss_of(model(x), y).backward()
-                    optimizer.step()
-        probe.series()["output_norm"].value  # (steps, layers)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    >>> x, y = torch.randn(16, 4), torch.randint(0, 2, (16,))
+    >>> with ky.Probe(model, optimizer, level="standard", every=10) as probe:
+    ...     for step in range(21):
+    ...         with probe.step(step):
+    ...             optimizer.zero_grad()
+    ...             torch.nn.functional.cross_entropy(model(x), y).backward()
+    ...             optimizer.step()
+    >>> norms = probe.series()["output_norm"]
+    >>> norms.step.tolist(), norms.sites, norms.value.shape
+    ([0, 10, 20], ('0', '1', '2'), (3, 3))
 
     Args:
         model: any module; it may be wrapped, partly frozen, on several devices, under autocast or checkpointed.

@@ -37,10 +37,11 @@ LAST = 1000
 class Arm:
     """One condition of a study.
 
+    >>> ky.Arm("adam", "Adam instead of SGD", treatment={"optimizer": "adam"}, preset={"lr": 1e-3}, default=True).name
+    'adam'
+
     ``treatment`` holds the settings that the arm is about, which the user cannot override; ``preset`` holds settings
     that come with the arm, which the user may override.
-
-        Arm("adam", "Adam instead of SGD", treatment={"optimizer": "adam"}, preset={"lr": 1e-3}, default=True)
     """
 
     name: str
@@ -71,9 +72,13 @@ class Arm:
 class SeriesDisplay:
     """How one series is shown: its title, scale and forms.
 
-        SeriesDisplay("loss", "Training loss", "cross-entropy", log=True)
-        SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), options={"sites": "block"})
-        SeriesDisplay("gradient", "Gradient of the last block", "norm", site="block 8")
+    >>> shown = [
+    ...     ky.SeriesDisplay("loss", "Training loss", "cross-entropy", log=True),
+    ...     ky.SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), options={"sites": "block"}),
+    ...     ky.SeriesDisplay("gradient", "Gradient of the last block", "norm", site="block 8"),
+    ... ]
+    >>> [display.title for display in shown]
+    ['Training loss', 'Gradient', 'Gradient of the last block']
 
     Args:
         series: the name under which it is logged.

@@ -67,8 +67,10 @@ class RunSeries:
 
     Steps are integers, or floats such as fractions of an epoch. They may repeat or decrease.
 
-    >>> RunSeries(np.arange(100), loss)
-    >>> RunSeries(np.array([0, 50]), norms, sites=("layer 1", "layer 2"))      # norms: (2, 2)
+    >>> ky.RunSeries(np.arange(3), np.array([1.0, 0.5, 0.25])).value.tolist()
+    [1.0, 0.5, 0.25]
+    >>> ky.RunSeries(np.array([0, 50]), np.ones((2, 2)), sites=("layer 1", "layer 2")).sites
+    ('layer 1', 'layer 2')
     """
 
     step: np.ndarray  # (steps,)
@@ -85,7 +87,10 @@ class RunSeries:
 class RunResult:
     """The result of a run: its series by name, and its summary with one number (or None: missing) per key.
 
-    >>> RunResult({"loss": RunSeries(step, loss)}, {"final_loss": loss[-1], "steps_to_half": None})
+    >>> loss = np.array([1.0, 0.5, 0.25])
+    >>> result = ky.RunResult({"loss": ky.RunSeries(np.arange(3), loss)}, {"final_loss": loss[-1], "steps_to_tenth": None})
+    >>> sorted(result.summary)
+    ['final_loss', 'steps_to_tenth']
     """
 
     series: Mapping[str, RunSeries]

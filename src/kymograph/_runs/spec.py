@@ -76,8 +76,9 @@ class RunSpec(Generic[Config]):
     A study's own specs hold its typed configuration; those read from disk hold its settings as a dictionary. Both
     have the same identity.
 
-        spec = study.specs(seeds=[42], arms=["plain"])[0]
-        spec.arm, spec.seed, spec.config.lr, spec.id
+    >>> spec = ky.load_study("warmup.py").specs(seeds=[42], arms=["warmup"], fields={"lr": 0.05})[0]
+    >>> spec.arm, spec.seed, spec.config.lr, len(spec.id)
+    ('warmup', 42, 0.05, 16)
     """
 
     study: str

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 class LabelledArray:
     """A measured quantity over many runs, with the labels of each axis; absent entries are NaN.
 
-    >>> loss = store.series("loss")              # axes (arm, seed, step)
-    >>> loss.sel(arm="adam", seed=42).values     # a curve
-    >>> loss.to_pandas()                         # a column per axis
+    >>> loss = ky.Store.open("runs").series("loss")
+    >>> loss.axes, loss.shape
+    (('arm', 'seed', 'step'), (2, 10, 3))
+    >>> loss.sel(arm="warmup", seed=42).values.shape     # a curve
+    (3,)
     """
 
     name: str
@@ -100,9 +102,11 @@ class LabelledArray:
 class Store:
     """A set of stored runs; opened from a directory, or returned by ``kymograph.run``.
 
-    >>> store = kymograph.Store.open("runs").select(arms=["adam"])
-    >>> store.series("loss"), store.summary("accuracy")     # labelled arrays over arms and seeds
-    >>> store[0], store.failed, store.to_pandas()
+    >>> store = ky.Store.open("runs").select(arms=["warmup"])
+    >>> store.series("loss").shape, store.summary("sharpness").shape     # labelled arrays over arms and seeds
+    ((1, 10, 3), (1, 10))
+    >>> store[0].arm, len(store), len(store.failed)
+    ('warmup', 10, 0)
     """
 
     def __init__(self, runs: Iterable[StoredRun], root: Path | None = None, directory: Directory | None = None) -> None:

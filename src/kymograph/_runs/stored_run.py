@@ -20,8 +20,11 @@ from kymograph._wording import html_table
 class StoredRun:
     """One run read from its directory; series and summary are read, and their checksums checked, on first access.
 
-    >>> run = store[0]
-    >>> run.arm, run.seed, run.config["lr"], run.summary["accuracy"], run.series["loss"].value
+    >>> run = ky.Store.open("runs")[0]
+    >>> run.arm, run.seed, run.config["lr"], run.status
+    ('constant', 42, 0.1, 'finished')
+    >>> sorted(run.summary), run.series["loss"].value.shape
+    (['sharpness'], (3,))
     """
 
     def __init__(self, directory: Path, planned: RunSpec | None = None) -> None:

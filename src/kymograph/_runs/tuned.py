@@ -22,7 +22,7 @@ LOWEST, HIGHEST = "lowest", "highest"
 class Tuned:
     """The rule by which the value of a setting is chosen before an arm is evaluated.
 
-    >>> rule = Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest", seeds=2)
+    >>> rule = ky.Tuned("lr", (0.3, 0.1, 0.03, 0.01), by="accuracy", best="highest", seeds=2)
     >>> rule.edge(0.3), rule.edge(0.03)
     ('largest', '')
     """

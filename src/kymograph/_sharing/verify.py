@@ -54,7 +54,11 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One thing that was checked."""
+    """One thing that was checked.
+
+    >>> print(ky.CheckResult("the log", True, "12 entries"))
+    ok     the log: 12 entries
+    """
 
     what: str
     holds: bool
@@ -75,6 +79,9 @@ def verify(
     seed: int | None = None,
 ) -> list[CheckResult]:
     """Checks whether a directory of runs is intact and consistent, and computes ``rerun`` random runs again.
+
+    >>> all(result.holds for result in ky.verify("runs"))
+    True
 
     Args:
         root: the directory of the runs, or a bundle of it.

@@ -27,13 +27,13 @@ STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 def load_study(reference: str) -> Study[Any]:
     """Returns the study that ``reference`` names.
 
-        load_study("depth")              # a registered study
-        load_study("warmup.py")          # the only study of a file
-        load_study("warmup.py:Warmup")   # a study of a file
-        load_study("warmup")             # the only study of a package in the current directory
-        load_study("my.package:Warmup")  # a study of a module that can be imported
+    >>> ky.load_study("warmup.py")                 # the only study of a file
+    <study warmup: Does warm-up lower the final sharpness?>
+    >>> ky.load_study("warmup.py:warmup_study").name    # a study of a file, by its name there
+    'warmup'
 
-    A user-defined study knows the hash of its source.
+    ``depth`` is a registered study, ``my.package:Warmup`` a study of a module that can be imported, and a directory
+    that is a package stands for the only study in it. A user-defined study knows the hash of its source.
     """
     return load_with_reference(reference)[0]
 
@@ -105,7 +105,8 @@ def _checked(code: CodeReference, what: str) -> Study[Any]:
 def list_studies() -> list[Study[Any]]:
     """Returns every registered study, in their order; one that cannot be loaded is left out, with a warning.
 
-    >>> [study.name for study in kymograph.list_studies()]      # ["clipping", "depth", ...]
+    >>> [study.question for study in ky.list_studies() if study.name == "depth"]
+    ['Do residual connections rescue deep plain networks?']
     """
     studies = []
     for name in STUDIES.names():

@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 class StudyFigure:
     """A figure of a study's own: the function that draws it from stored runs, and what is known about it.
 
-    def figures(self):
-        from my_lab.drawing import draw_profile
-
-        return {"warmup-profile": StudyFigure(draw_profile, "the profile over depth")}
+    >>> def draw_profile(store, style=None):
+    ...     ...
+    >>> def figures(self):  # a method of the study
+    ...     return {"warmup-profile": StudyFigure(draw_profile, "the profile over depth")}
+    >>> figures(None)["warmup-profile"].accepts("style")
+    True
     """
 
     draw: Callable[..., Figure]
@@ -73,12 +75,29 @@ SEEDED = (
 class Study(ABC, Generic[Config]):
     """A question, the arms that answer it, how a stack of its runs is trained, its claims and its figures.
 
+    >>> @dataclass(frozen=True)
+    ... class WalkConfig:
+    ...     drift: float = 0.0
+    ...     steps: int = 20
+    >>> class Walk(ky.Study[WalkConfig]):
+    ...     name, question, config_type = "walk", "Does drift carry a walk away?", WalkConfig
+    ...     def arms(self):
+    ...         return [ky.Arm("drift", treatment={"drift": 0.5}, default=True), ky.Arm("still", default=True)]
+    ...     def train(self, specs, work):
+    ...         return [self.walk(spec) for spec in specs]
+    ...     def walk(self, spec):
+    ...         steps = np.random.default_rng(spec.seed).normal(spec.config.drift, size=spec.config.steps)
+    ...         walk = ky.RunSeries(np.arange(len(steps)), steps.cumsum())
+    ...         return ky.RunResult({"position": walk}, {"end": walk.value[-1]})
+    >>> study = Walk()
+    >>> [spec.arm for spec in study.specs(seeds=[42, 123])]
+    ['drift', 'drift', 'still', 'still']
+    >>> result, = study.train(study.specs([42], ["drift"]), ky.Workplace("cpu"))
+    >>> result.series["position"].value.shape
+    (20,)
+
     A study that is a package imports what needs torch or matplotlib inside its `train`, `claims` and `figures`, so that
     declaring it imports neither.
-
-        study = kymograph.load_study("depth")
-        store = kymograph.run(study, n_seeds=10)
-        kymograph.judge(store)
     """
 
     name: ClassVar[str]

@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,10 +85,15 @@ def _signs_of_an_accelerator() -> bool:
 
 @dataclass(frozen=True)
 class Workplace(Follower):
-    """Where a stack is computed: device, data, follower, and the directory of runs and their resume states."""
+    """Where a stack is computed: device, data, follower, and the directory of runs and their resume states.
+
+    >>> work = ky.Workplace("cpu")  # to try a study's `train` by hand; nothing is stored
+    >>> weights = torch.zeros(3, device=work.device)
+    >>> work.tick(1)
+    """
 
     device: str
-    follower: Follower
+    follower: Follower = field(default_factory=Follower)
     root: Path | None = None
     data_dir: Path | None = None
     """The directory of data files; None: as the environment says."""

@@ -65,8 +65,8 @@ def main() -> None:
 def carry_out(order: Order, follower: Follower) -> dict[str, Any]:
     """Computes an order on one thread of this process; returns its outcomes, or an error, in JSON types.
 
-    {"outcomes": [{"run": ID, "status": "finished", "reason": null}, ...]}
-    {"error": "cannot write to /scratch/runs on node7: Read-only file system; ..."}
+        {"outcomes": [{"run": ID, "status": "finished", "reason": null}, ...]}
+        {"error": "cannot write to /scratch/runs on node7: Read-only file system; ..."}
 
     An unexpected exception is recorded with its traceback as the failure of every run of the order that is not stored,
     because what a worker prints is lost.

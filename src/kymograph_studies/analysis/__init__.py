@@ -9,7 +9,7 @@ matrix, or the images.
 
 from __future__ import annotations
 
-from kymograph._registry import Registry
+from kymograph.parts import Registry
 
 NULLS = Registry("kymograph.nulls", "kymograph_studies.analysis", "draw")
 REFERENCE = "fresh"

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph import _streams as streams
-from kymograph._probes.norms import as_float64, cosine, directions, norms
+import kymograph as ky
 from kymograph._shapes import Float
+from kymograph.quantities import as_float64, cosine, directions, norms
 from kymograph_studies.models.blocks import parameter_names
 from kymograph_studies.rules import RULES, make
 from kymograph_studies.rules.base import Rule
@@ -93,7 +93,7 @@ def fresh_alignments(
     net = copy.deepcopy(rule.net)
     rows = []
     for number in range(draws):
-        draw = streams.generator(seed, "null", "fresh feedback", str(number))
+        draw = ky.generator(seed, "null", "fresh feedback", str(number))
         rows.append(alignment(make(fresh, net, loss=rule.loss, generator=draw, example=x[:2]), x, y, exact).cosines)
     return {part: torch.tensor([row[part] for row in rows], dtype=torch.float64) for part in rows[0]}
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from torch import Tensor
 
-from kymograph._probes.norms import as_float64, cosine
 from kymograph._statistics.p_values import holm, monte_carlo_p
+from kymograph.quantities import as_float64, cosine
 from kymograph_studies.analysis import NULLS, REFERENCE
 from kymograph_studies.analysis.credit import Pairs, closed_form_sd
 from kymograph_studies.analysis.flow import float64_cosines, flow

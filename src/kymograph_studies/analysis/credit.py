@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kymograph._probes.norms import directions
 from kymograph._shapes import Float, Int
+from kymograph.quantities import directions
 
 _CHUNK = 32
 _FEW_CLASSES = 32  # above, storing e_i e_i^T costs more memory than it saves time

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from kymograph._probes.layers import evaluation_mode
-from kymograph._probes.norms import as_float64, cosine, norms
+from kymograph.quantities import as_float64, cosine, evaluation_mode, norms
 from kymograph_studies.analysis.metrics import median_norm
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.rules.losses import output_error

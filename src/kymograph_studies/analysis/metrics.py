@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kymograph._probes.norms import as_float64, norms
 from kymograph._shapes import Float, Int, Shaped
 from kymograph._statistics.intervals import t_quantile
+from kymograph.quantities import as_float64, norms
 
 
 def class_cross_entropy(

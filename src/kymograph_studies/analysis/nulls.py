@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from kymograph import _streams as streams
-from kymograph._probes.norms import as_float64
 from kymograph._shapes import Float, Int
+from kymograph.quantities import as_float64
 from kymograph_studies.analysis.credit import Pairs
 
 PARTS = {

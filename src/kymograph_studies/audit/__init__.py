@@ -11,12 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kymograph._errors import KymographError
-from kymograph._runs.declaration import Arm
-from kymograph._runs.record import RunResult
-from kymograph._runs.spec import RunSpec
-from kymograph._studies.study import SEEDED
-from kymograph._sweep.compute import Workplace
+from kymograph import Arm, KymographError, RunResult, RunSpec, Workplace
+from kymograph.studies import SEEDED
 from kymograph_studies.training.image_study import ImageStudy, NetworkSettings
 
 if TYPE_CHECKING:

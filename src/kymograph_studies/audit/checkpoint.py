@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kymograph._errors import KymographError
+from kymograph import KymographError, Store, StoredRun
 from kymograph._experiments.running import run_sweep
 from kymograph._experiments.stages import ComputeOptions
 from kymograph._io.files import real_path
-from kymograph._io.writing import make_directory, plain, write_atomically
+from kymograph._io.writing import plain
 from kymograph._runs.record import STATUS
-from kymograph._runs.store import Store
-from kymograph._runs.stored_run import StoredRun
-from kymograph._sweep.compute import choose_device
+from kymograph.formats import make_directory, write_atomically
+from kymograph.studies import choose_device
 from kymograph_studies.audit import DEEPEST, Audit, AuditConfig
 
 if TYPE_CHECKING:
@@ -86,6 +85,11 @@ def audit(
     quiet: bool = False,
 ) -> Audited:
     """Audits a trained network: a run's directory, its checkpoint, or a ``.pt`` of the calibration script.
+
+    >>> run, = ky.run("snapshot", seeds=[42], arms=["resmlp/dfa"], epochs=1, width=16, engine="serial", quiet=True)
+    >>> audited = ky.audit(run.directory, images=64, ladder=False, quiet=True)
+    >>> [answer.question for answer in audited.answers]
+    ['scale stability', 'reference validity', 'depth utility', 'perturbation correlation', 'descent']
 
     Args:
         path: the network.

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, legends, styled
-from kymograph._pictures.curves import name_bands, seed_curves
-from kymograph._pictures.styles import arm_styles
-from kymograph._runs.store import Store
-from kymograph._studies.study import StudyFigure
+from kymograph import KymographError, Store
+from kymograph.figures import LabFigure, arm_styles, legends, name_bands, seed_curves, styled
+from kymograph.studies import StudyFigure
 from kymograph_studies.audit import Audit
 
 

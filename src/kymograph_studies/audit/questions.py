@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import _streams as streams
-from kymograph._probes.layers import evaluation_mode
-from kymograph._probes.norms import norms
+import kymograph as ky
 from kymograph._statistics.intervals import normal_interval
 from kymograph._statistics.p_values import monte_carlo_p
+from kymograph.quantities import evaluation_mode, norms
 from kymograph_studies.analysis.alarms import GRADIENT, GROWTH, SENSITIVITY, growth_per_block
 from kymograph_studies.analysis.flow import float64_cosines, flow
 from kymograph_studies.analysis.metrics import median_norm
@@ -177,7 +176,7 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
 
     def at_random(number: int) -> Callable[[int], Tensor]:
         return lambda block: torch.randn(
-            gradients[block + 1].shape, generator=streams.generator(seed, "audit", "chance", str(number), str(block))
+            gradients[block + 1].shape, generator=ky.generator(seed, "audit", "chance", str(number), str(block))
         )
 
     def exact(block: int) -> Tensor:
@@ -187,7 +186,7 @@ def perturbation(net: BlockNetwork, feedback: Sequence[Tensor], x: Tensor, y: Te
         by_rule, nulls = by_feedback(feedback), [by_feedback(fresh) for fresh in _fresh(feedback, seed)]
     else:
         by_rule, nulls = exact, [at_random(number) for number in range(DRAWS)]
-    table = perturbation_correlation(net, x, y, [by_rule, exact, *nulls], streams.generator(seed, "audit", "moves"))
+    table = perturbation_correlation(net, x, y, [by_rule, exact, *nulls], ky.generator(seed, "audit", "moves"))
     means = table.mean(1)  # over the blocks
     rho, control, null = float(means[0]), float(means[1]), means[2:]
     p = monte_carlo_p(rho, null.tolist())
@@ -207,7 +206,7 @@ def step(
         exact = [matrix.cpu().double() for matrix in matrices]
         return lambda twin: DirectFeedback(twin, exact, normalise=rms, penalty=penalty)
 
-    generator = streams.generator(seed, "audit", "step")
+    generator = ky.generator(seed, "audit", "step")
     if feedback:
         nulls = [by_feedback(fresh) for fresh in _fresh(feedback, seed)]
         changes = descent(net, [by_feedback(feedback), Backprop, *nulls], x, y, generator)
@@ -229,7 +228,7 @@ def step(
 def _fresh(feedback: Sequence[Tensor], seed: int) -> list[list[Tensor]]:
     """Returns `DRAWS` sets of fresh matrices of the same shapes."""
     widths, classes = [len(matrix) for matrix in feedback], feedback[0].shape[1]
-    return [draw_feedback(streams.generator(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
+    return [draw_feedback(ky.generator(seed, "audit", "fresh", str(n)), widths, classes) for n in range(DRAWS)]
 
 
 def _beyond(feedback: Sequence[Tensor]) -> str:

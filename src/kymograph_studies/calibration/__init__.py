@@ -10,13 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kymograph._registry import Registry
-from kymograph._runs.declaration import Arm, SeriesDisplay
-from kymograph._runs.record import RunResult
-from kymograph._runs.spec import RunSpec
-from kymograph._studies.settings import at_least
-from kymograph._studies.study import SEEDED
-from kymograph._sweep.compute import Workplace
+from kymograph import Arm, RunResult, RunSpec, SeriesDisplay, Workplace
+from kymograph.parts import Registry
+from kymograph.studies import SEEDED, at_least
 from kymograph_studies.analysis import NULLS, REFERENCE, null_label
 from kymograph_studies.labels import SETUP_MEANINGS
 from kymograph_studies.published import PublishedValue
@@ -31,7 +27,7 @@ from kymograph_studies.training.image_study import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kymograph._claims.claim import Claim
+    from kymograph import Claim
 
 
 PART: dict[str, Any] = {

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._io.writing import make_directory, plain, write_atomically
-from kymograph._pictures.saving import save_figure
+from kymograph._io.writing import plain
 from kymograph._statistics.p_values import monte_carlo_p
-from kymograph._sweep.compute import choose_device
+from kymograph.figures import save_figure
+from kymograph.formats import make_directory, write_atomically
+from kymograph.studies import choose_device
 from kymograph_studies.analysis import NULLS, REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration, Null, PointCalibration, calibrate
 from kymograph_studies.calibration.figures import draw_histograms

@@ -10,7 +10,7 @@ CIFAR-10), so that a smaller effect would be lost in a single network's null.
 
 from __future__ import annotations
 
-from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph import Check, Claim, Measure, Side
 
 PENALISED = "script 002, lines 4-9 and 138-140: with a penalty the deep cosine is real; fresh feedback gives about 0"
 VANILLA = "arXiv:2606.21126, stated by no script: without a penalty the deep layers' cosine is about 0"

@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, legends, panel_grid, stroke, styled
-from kymograph._pictures.styles import COLOURS
-from kymograph._runs.store import Store
-from kymograph._studies.study import StudyFigure
+from kymograph import KymographError, Store
+from kymograph.figures import COLOURS, LabFigure, legends, panel_grid, stroke, styled
+from kymograph.studies import StudyFigure
 from kymograph_studies.analysis import REFERENCE, null_label
 from kymograph_studies.calibration import Calibration
 

@@ -20,13 +20,23 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.report.charts import Chart, ChartRequest, Key, Panel, table_data
-from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
-from kymograph._pictures.styles import ArmStyle
-from kymograph._runs.declaration import SeriesDisplay
-from kymograph._runs.stored_run import StoredRun
+from kymograph import KymographError, SeriesDisplay, StoredRun
 from kymograph._runs.summaries import is_number
+from kymograph.figures import ArmStyle
+from kymograph.panels import (
+    Chart,
+    ChartRequest,
+    Frame,
+    Key,
+    Panel,
+    Scale,
+    element,
+    labels,
+    number,
+    picture,
+    scale_over,
+    table_data,
+)
 
 PARTS = {
     "nulls": {

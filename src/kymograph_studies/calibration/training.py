@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kymograph._runs.record import RunResult, RunSeries
-from kymograph._runs.spec import RunSpec
-from kymograph._sweep.compute import Workplace
+from kymograph import RunResult, RunSeries, RunSpec, Workplace
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.analysis.calibration import CreditCalibration, calibrate
 from kymograph_studies.calibration import CalibrationConfig

@@ -26,7 +26,7 @@ afresh.
 
 from __future__ import annotations
 
-from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph import Check, Claim, Measure, Side
 from kymograph_studies.clipping import RATIOS
 
 VARIATION = "script 000, lines 491-495 (prediction 2): the effective dimension varies more without clipping"

@@ -6,16 +6,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, dot, label_panel, legends, set_log_y, sheet, stroke, styled
-from kymograph._pictures.curves import BINS, name_bands, seed_curves, sweep_curves
+from kymograph import KymographError, Store, StoredRun
+from kymograph._pictures.curves import BINS, sweep_curves
 from kymograph._pictures.series import Bin
-from kymograph._pictures.styles import COLOURS, ArmStyle, current_style, literal, mathtext
+from kymograph._pictures.styles import current_style, literal, mathtext
 from kymograph._runs.declaration import bounds_of
-from kymograph._runs.store import Store
-from kymograph._runs.stored_run import StoredRun
 from kymograph._statistics.intervals import mean_interval
-from kymograph._studies.study import StudyFigure
+from kymograph.figures import (
+    COLOURS,
+    ArmStyle,
+    LabFigure,
+    dot,
+    label_panel,
+    legends,
+    name_bands,
+    seed_curves,
+    set_log_y,
+    sheet,
+    stroke,
+    styled,
+)
+from kymograph.studies import StudyFigure
 from kymograph_studies.clipping import IMBALANCES, RATIOS, Clipping
 
 SPIKY = 10

@@ -18,11 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph._runs.record import RunResult, RunSeries
-from kymograph._runs.spec import RunSpec
+from kymograph import RunResult, RunSeries, RunSpec, Workplace
 from kymograph._statistics.effects import auc
 from kymograph._statistics.intervals import wilson_interval
-from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.metrics import (
     class_cross_entropy,
     class_probability,

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kymograph._registry import Registry
 from kymograph._sweep.code_loading import cleared_on_reimport
+from kymograph.parts import Registry
 
 if TYPE_CHECKING:
     from kymograph_studies.data.images import ImageTask

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph._io.files import is_file, read_bytes
 from kymograph._io.pickles import Buildable, Make, read_pickle
-from kymograph._io.writing import make_directory, write_atomically
+from kymograph.formats import make_directory, write_atomically
 
 URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 MD5 = "c32a1d4ab5d03f1284b67883e8d87530"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kymograph import _streams as streams
+import kymograph as ky
 from kymograph_studies.script_randomness import script_generator, script_random
 
 COMMON_CLASS, RARE_CLASS = 0, 1
@@ -61,7 +61,7 @@ def learnable_tokens(seed: int, n_samples: int, n_rare: int, vocab: int, label_n
     common positions carry the rare token; all others carry the token of their class.
     """
     rare = script_random(seed).sample(range(n_samples), n_rare)
-    draw = streams.generator(seed, "tokens")
+    draw = ky.generator(seed, "tokens")
     rare_token = vocab - 1
     inputs = torch.randint(0, rare_token, (n_samples,), generator=draw)
     targets = torch.full((n_samples,), COMMON_CLASS)
@@ -98,7 +98,7 @@ def learnable_held_out(
 
 
 def _held_out_stream(seed: int) -> torch.Generator:
-    return streams.generator(seed, "held-out tokens")
+    return ky.generator(seed, "held-out tokens")
 
 
 def _balanced_targets(per_class: int) -> Tensor:
@@ -134,7 +134,7 @@ def marked_sums(seed: int, samples: int, values: int, length: int) -> MarkedSums
     >>> task.tokens.shape, int(task.labels.max()) < 5
     (torch.Size([100, 6]), True)
     """
-    draw = streams.generator(seed, "marked sums")
+    draw = ky.generator(seed, "marked sums")
     tokens = torch.randint(0, values, (samples, length), generator=draw)
     positions = torch.rand(samples, length, generator=draw).argsort(1)
     marked = torch.randint(0, values, (samples, 2), generator=draw)
@@ -160,8 +160,8 @@ def vector_task(seed: int, kind: str, n_samples: int, width: int, n_probe: int) 
     A residual network whose branches start at zero solves the identity before training; no initialisation
     used here solves a random rotation.
     """
-    inputs = _uniform(streams.generator(seed, "data"), n_samples, width)
-    probe = _uniform(streams.generator(seed, "probe"), n_probe, width)
+    inputs = _uniform(ky.generator(seed, "data"), n_samples, width)
+    probe = _uniform(ky.generator(seed, "probe"), n_probe, width)
     if kind == "identity":
         return VectorTask(inputs, inputs.clone(), probe, probe.clone())
     rotation = random_orthogonal(seed, width)
@@ -170,7 +170,7 @@ def vector_task(seed: int, kind: str, n_samples: int, width: int, n_probe: int) 
 
 def random_orthogonal(seed: int, width: int) -> Tensor:
     """Returns an orthogonal matrix uniform under the Haar measure (QR of a Gaussian, signs fixed by R's diagonal)."""
-    gaussian = torch.randn(width, width, generator=streams.generator(seed, "task"), dtype=torch.float64)
+    gaussian = torch.randn(width, width, generator=ky.generator(seed, "task"), dtype=torch.float64)
     orthogonal, triangular = torch.linalg.qr(gaussian)
     haar: Tensor = orthogonal * triangular.diagonal().sign()
     return haar.float()
@@ -178,7 +178,7 @@ def random_orthogonal(seed: int, width: int) -> Tensor:
 
 def batch_indices(seed: int, steps: int, batch_size: int, n_samples: int) -> Tensor:
     """Returns the sample indices of every batch, drawn with replacement, shape (steps, batch)."""
-    return torch.randint(0, n_samples, (steps, batch_size), generator=streams.generator(seed, "batches"))
+    return torch.randint(0, n_samples, (steps, batch_size), generator=ky.generator(seed, "batches"))
 
 
 def _uniform(draw: torch.Generator, *shape: int) -> Tensor:

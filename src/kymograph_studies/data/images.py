@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import _streams as streams
-from kymograph._errors import KymographError
+import kymograph as ky
+from kymograph import KymographError
 from kymograph_studies.data.cifar10_files import read
 
 PARTS = {
@@ -71,7 +71,7 @@ class ImageTask:
     def resplit(self, seed: int) -> ImageTask:
         """Returns the task with its images split again at random, into training and test sets of the same sizes."""
         images, labels = torch.cat([self.train, self.test]), torch.cat([self.train_labels, self.test_labels])
-        order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
+        order = torch.randperm(len(labels), generator=ky.generator(seed, "split"))
         first, rest = order[: len(self.train)], order[len(self.train) :]
         return dataclasses.replace(
             self, train=images[first], train_labels=labels[first], test=images[rest], test_labels=labels[rest]
@@ -121,7 +121,7 @@ class Batches:
         n, device = len(self._labels), self._labels.device
 
         def draw(name: str) -> torch.Generator:
-            return streams.generator(seed, name, str(epoch))
+            return ky.generator(seed, name, str(epoch))
 
         order = torch.randperm(n, generator=draw("order")).to(device)
         if not self.task.augment:
@@ -158,7 +158,7 @@ def load_digits(directory: Path | None = None) -> ImageTask:
     bunch = load_digits()
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]  # (n, 1, 8, 8)
     labels = torch.from_numpy(bunch.target).long()
-    order = torch.randperm(len(labels), generator=streams.generator(0, "digits split"))
+    order = torch.randperm(len(labels), generator=ky.generator(0, "digits split"))
     test, train = order[:360], order[360:]
     pixels = images[train].double() / 255
     mean, std = (float(pixels.mean()),), (float(pixels.std()),)
@@ -169,7 +169,7 @@ def load_digits(directory: Path | None = None) -> ImageTask:
 
 def load_synthetic(directory: Path | None = None, n_train: int = 5000, n_test: int = 1024) -> ImageTask:
     """Returns synthetic images of CIFAR-10's shape: a faint pattern per class under noise, the same every time."""
-    draw = streams.generator(0, "synthetic images")
+    draw = ky.generator(0, "synthetic images")
     patterns = torch.randn(10, 3, 32, 32, generator=draw)
 
     def make(count: int) -> tuple[Tensor, Tensor]:

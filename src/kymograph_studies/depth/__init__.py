@@ -10,18 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kymograph._runs.declaration import NOT_NEGATIVE, OVER_DEPTH, Arm, SeriesDisplay
-from kymograph._runs.record import RunResult
-from kymograph._runs.spec import RunSpec
-from kymograph._studies.settings import above_zero, at_least
-from kymograph._studies.study import SEEDED, Study
-from kymograph._sweep.compute import Workplace
+from kymograph import Arm, RunResult, RunSpec, SeriesDisplay, Study, Workplace
+from kymograph.studies import NOT_NEGATIVE, OVER_DEPTH, SEEDED, above_zero, at_least
 from kymograph_studies.labels import SETUP_MEANINGS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kymograph._claims.claim import Claim
+    from kymograph import Claim
 
 
 PART: dict[str, Any] = {"about": "Do residual connections rescue deep plain networks?", "order": 2}

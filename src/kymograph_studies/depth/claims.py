@@ -7,7 +7,7 @@ about the last two it says nothing, so there are no claims about them.
 
 from __future__ import annotations
 
-from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph import Check, Claim, Measure, Side
 
 VANISH = "script 003, line 4 and gradient figure (line 238): gradients of a deep plain stack vanish on their way down"
 LEVEL = "script 003, line 5 and gradient figure (line 238): gradients of a residual stack do not change with depth"

@@ -6,13 +6,22 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, stroke, styled
-from kymograph._pictures.curves import name_bands, seed_curves, sweep_curves
-from kymograph._pictures.kymograph import kymograph
-from kymograph._pictures.styles import arm_styles
-from kymograph._runs.store import LabelledArray, Store
-from kymograph._studies.study import StudyFigure
+from kymograph import KymographError, LabelledArray, Store
+from kymograph._pictures.curves import sweep_curves
+from kymograph.figures import (
+    LabFigure,
+    arm_styles,
+    kymograph,
+    label_panel,
+    legends,
+    name_bands,
+    seed_curves,
+    set_log_y,
+    sheet,
+    stroke,
+    styled,
+)
+from kymograph.studies import StudyFigure
 from kymograph_studies.depth import SWEEPS, SWEPT, WIRINGS, Depth
 from kymograph_studies.labels import STREAM
 

@@ -11,13 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from kymograph import _streams as streams
-from kymograph._errors import KymographError
-from kymograph._probes.norms import as_float64
-from kymograph._runs.record import RunResult, RunSeries
-from kymograph._runs.spec import RunSpec
+import kymograph as ky
+from kymograph import KymographError, RunResult, RunSeries, RunSpec, Workplace
 from kymograph._shapes import Float
-from kymograph._sweep.compute import Workplace
+from kymograph.quantities import as_float64
 from kymograph_studies.analysis.flow import untouched
 from kymograph_studies.analysis.metrics import gain, median_norm
 from kymograph_studies.data.generated import batch_indices, random_orthogonal, vector_task
@@ -197,7 +194,7 @@ def fresh_batch(
 
     They have their own stream, so drawing them shifts no other random numbers; all arms of a seed share them.
     """
-    draw = streams.generator(seed, "fresh data")
+    draw = ky.generator(seed, "fresh data")
     inputs = torch.empty(FRESH_SAMPLES, width).uniform_(-1.0, 1.0, generator=draw)
     return inputs, inputs.clone() if task == "identity" else inputs @ random_orthogonal(seed, width)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kymograph._registry import Registry
+from kymograph.parts import Registry
 
 if TYPE_CHECKING:
     import torch

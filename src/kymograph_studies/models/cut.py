@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
-from kymograph._probes.layers import evaluation_mode
+from kymograph import KymographError
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.flat import ReplicaNetwork
 

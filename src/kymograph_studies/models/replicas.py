@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from kymograph import _streams as streams
+import kymograph as ky
 from kymograph_studies.models.flat import FlatParameters, ReplicaNetwork
 from kymograph_studies.script_randomness import script_generator
 
@@ -112,7 +112,7 @@ class Wiring:
 
 def initial_layers(seed: int, layers: int, width: int, learned: bool = False) -> dict[str, Tensor]:
     """Returns Kaiming-normal (fan-in, ReLU) weights, zero biases and, if learned, zero branch factors."""
-    draw = streams.generator(seed, "init")
+    draw = ky.generator(seed, "init")
     std = math.sqrt(2.0 / width)
     tensors: dict[str, Tensor] = {}
     for layer in range(layers):

@@ -14,14 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kymograph._errors import KymographError
-from kymograph._registry import Registry
-from kymograph._runs.declaration import NOT_NEGATIVE, OVER_DEPTH, Arm, SeriesDisplay
-from kymograph._runs.record import RunResult
-from kymograph._runs.spec import RunSpec
-from kymograph._studies.settings import above_zero, at_least
-from kymograph._studies.study import SEEDED, Study
-from kymograph._sweep.compute import Workplace
+from kymograph import Arm, KymographError, RunResult, RunSpec, SeriesDisplay, Study, Workplace
+from kymograph.parts import Registry
+from kymograph.studies import NOT_NEGATIVE, OVER_DEPTH, SEEDED, above_zero, at_least
 from kymograph_studies.data import DATA_SETS, check_files
 from kymograph_studies.models import MODELS
 from kymograph_studies.rule_family.arms import EXACT, HEAD_ONLY, TOKENS, family_arms, family_grids
@@ -31,7 +26,7 @@ from kymograph_studies.training.image_study import all_settings
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kymograph._claims.claim import Claim
+    from kymograph import Claim
 
 
 PART: dict[str, Any] = {

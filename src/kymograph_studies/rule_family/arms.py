@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kymograph._runs.declaration import Arm
-from kymograph._runs.tuned import Tuned
+from kymograph import Arm, Tuned
 
 TOKENS = "marked-sums"
 """The generated data set of the Transformer on tokens."""

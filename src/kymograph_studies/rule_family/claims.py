@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph import Check, Claim, Measure, Side
 from kymograph_studies.rule_family.arms import DECAYS, EXACT, HEAD_ONLY, NETWORKS
 
 ALIGNS = "arXiv:1411.0247: under feedback alignment the updates come to point along the gradient's"

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, dot, legends, panel_grid, stroke, styled
-from kymograph._pictures.curves import name_bands, seed_curves
-from kymograph._pictures.styles import arm_styles
-from kymograph._runs.record import RunSeries
-from kymograph._runs.store import Store
+from kymograph import KymographError, RunSeries, Store
 from kymograph._runs.summaries import headline_number
-from kymograph._studies.study import StudyFigure
+from kymograph.figures import LabFigure, arm_styles, dot, legends, name_bands, panel_grid, seed_curves, stroke, styled
+from kymograph.studies import StudyFigure
 from kymograph_studies.rule_family import RuleFamily
 from kymograph_studies.rule_family.arms import HEAD_ONLY, NETWORKS, RULES
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from kymograph import _streams as streams
-from kymograph._errors import KymographError
+import kymograph as ky
+from kymograph import KymographError
 from kymograph_studies.data import load_task
 from kymograph_studies.data.generated import marked_sums
 from kymograph_studies.data.images import Batches
@@ -77,7 +77,7 @@ def _images(config: RuleFamilyConfig, seed: int, device: str, data_dir: Path | N
             f"{train:,} and {validation:,} of the {len(labels):,} images of {config.data} leave none to test on; lower "
             "training_samples or validation_samples"
         )
-    order = torch.randperm(len(labels), generator=streams.generator(seed, "split"))
+    order = torch.randperm(len(labels), generator=ky.generator(seed, "split"))
     parts = torch.split(order, [train, validation, len(labels) - train - validation])
     divided = dataclasses.replace(
         whole,
@@ -124,14 +124,14 @@ class SequenceBatches:
     def epoch(self, seed: int, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yields the batches of one epoch."""
         x, y = self._samples
-        order = torch.randperm(len(y), generator=streams.generator(seed, "order", str(epoch))).to(y.device)
+        order = torch.randperm(len(y), generator=ky.generator(seed, "order", str(epoch))).to(y.device)
         for rows in torch.split(order, self._batch_size):
             yield x[rows], y[rows]
 
 
 def family_network(config: RuleFamilyConfig, task: FamilyTask, seed: int) -> BlockNetwork:
     """Returns the network with the initial weights of its seed, which all rules share."""
-    draw = streams.generator(seed, "weights")
+    draw = ky.generator(seed, "weights")
     if config.network == "transformer":
         vocab, length = task.shape
         with torch.random.fork_rng(devices=[]):  # torch's own initial weights are redrawn below

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from kymograph import _streams as streams
-from kymograph._runs.record import RunResult, RunSeries
-from kymograph._runs.spec import RunSpec
+import kymograph as ky
+from kymograph import RunResult, RunSeries, RunSpec, Workplace
 from kymograph._runs.tuned import tuned_study
 from kymograph._statistics.p_values import monte_carlo_p
-from kymograph._sweep.compute import Workplace
 from kymograph_studies.analysis.alarms import growth_per_block
 from kymograph_studies.analysis.alignment import alignment, feedback_angles, fresh_alignments, mean_known
 from kymograph_studies.analysis.flow import accuracy, diagnose
@@ -53,7 +51,7 @@ def _trained(spec: RunSpec[RuleFamilyConfig], work: Workplace) -> RunResult:
     task = family_task(config, seed, work.device, work.data_dir)
     net = family_network(config, task, seed).to(work.device)
     flat = FlatNetwork(net)
-    draw = streams.generator(seed, "feedback")
+    draw = ky.generator(seed, "feedback")
     rule = make(config.rule, net, generator=draw, example=task.fitted.x[:2])
     trained = rule.trained_parts()
     optimizer = AdamW(flat, config.lr, config.wd, [flat.spans[part] for part in flat.spans if part in trained])

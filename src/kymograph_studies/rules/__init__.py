@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kymograph._registry import Registry
+from kymograph.parts import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

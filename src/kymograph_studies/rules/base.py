@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph._shapes import Float
 from kymograph_studies.models.blocks import BlockNetwork, parameter_names
 from kymograph_studies.models.flat import ReplicaNetwork

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from kymograph._probes.layers import evaluation_mode
 from kymograph._shapes import Float
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, add_gradients
 from kymograph_studies.rules.feedback import UpdateStream

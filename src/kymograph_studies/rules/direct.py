@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph._shapes import Float
 from kymograph_studies.rules.backprop import unit_rms
 from kymograph_studies.rules.base import EXACT, BlockRule, Credit, LocalSignal, PlanLine, Setup, TrueFeedback

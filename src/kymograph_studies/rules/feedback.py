@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
+from kymograph import KymographError
 from kymograph import _streams as streams
-from kymograph._errors import KymographError
-from kymograph._probes.layers import evaluation_mode
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.rules.base import Setup, in_blocks

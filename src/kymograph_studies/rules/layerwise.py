@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
-from kymograph._probes.layers import evaluation_mode
+from kymograph import KymographError
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork, parameter_names
 from kymograph_studies.models.cut import guess_example
 from kymograph_studies.models.flat import ReplicaNetwork

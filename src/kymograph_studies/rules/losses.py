@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph._shapes import Float, Int
 from kymograph_studies.models.replicas import TokenTargets
 

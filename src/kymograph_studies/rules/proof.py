@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from kymograph._probes.layers import evaluation_mode
 from kymograph._shapes import Float
 from kymograph._streams import forked_generators
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.models.blocks import BlockNetwork
 from kymograph_studies.models.flat import FlatNetwork
 from kymograph_studies.rules.base import FollowedOptimizer, PlanLine, Rule

@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._errors import KymographError
+from kymograph import KymographError, Store, StoredRun
 from kymograph._io.documents import read_json
 from kymograph._io.files import MAX_TABLE, is_directory, is_file, real_path
-from kymograph._io.writing import plain, write_atomically
-from kymograph._runs.store import Store
-from kymograph._runs.stored_run import StoredRun
+from kymograph._io.writing import plain
 from kymograph._runs.summaries import is_number
+from kymograph.formats import write_atomically
 from kymograph_studies.analysis import REFERENCE
 from kymograph_studies.clipping import IMBALANCES
 

@@ -10,11 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kymograph._runs.declaration import OVER_DEPTH, Arm, SeriesDisplay
-from kymograph._runs.record import RunResult
-from kymograph._runs.spec import RunSpec
-from kymograph._studies.study import SEEDED
-from kymograph._sweep.compute import Workplace
+from kymograph import Arm, RunResult, RunSpec, SeriesDisplay, Workplace
+from kymograph.studies import OVER_DEPTH, SEEDED
 from kymograph_studies.labels import SETUP_MEANINGS
 from kymograph_studies.published import PublishedValue
 from kymograph_studies.training.image_study import NORMS, PAPER, TRAINED_SERIES, ImageSettings, ImageStudy
@@ -22,7 +19,7 @@ from kymograph_studies.training.image_study import NORMS, PAPER, TRAINED_SERIES,
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from kymograph._claims.claim import Claim
+    from kymograph import Claim
 
 
 PART: dict[str, Any] = {

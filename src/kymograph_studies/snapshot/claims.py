@@ -22,7 +22,7 @@ LayerNorm.
 
 from __future__ import annotations
 
-from kymograph._claims.claim import Check, Claim, Measure, Side
+from kymograph import Check, Claim, Measure, Side
 
 HEADLINE = "script 001, docstring: ||h_l|| grows monotonically over epochs under DFA and stays bounded under BP"
 CORRESPONDS = "script 001, docstring: the BP gradient collapses correspondingly"

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, label_panel, legends, set_log_y, sheet, styled
-from kymograph._pictures.curves import name_band, seed_curves
-from kymograph._pictures.kymograph import kymograph
+from kymograph import KymographError, Store
+from kymograph._pictures.curves import name_band
 from kymograph._pictures.scales import Spread, choose_spread
-from kymograph._pictures.styles import COLOURS
-from kymograph._runs.store import Store
-from kymograph._studies.study import StudyFigure
+from kymograph.figures import COLOURS, LabFigure, kymograph, label_panel, legends, seed_curves, set_log_y, sheet, styled
+from kymograph.studies import StudyFigure
 from kymograph_studies.labels import STREAM
 from kymograph_studies.scripts.logs import Trajectory, from_store, one_setup, read_logs
 from kymograph_studies.snapshot import Snapshot

@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph._io.files import MAX_TENSORS, AnyPath, check_listing, opened, read_bytes
 from kymograph._io.pickles import Buildable, Make, PickledName, read_pickle
 from kymograph._io.tensors import tensor_header

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from kymograph._errors import KymographError
-from kymograph._registry import Registry
-from kymograph._runs.declaration import NOT_NEGATIVE, OVER_DEPTH, SeriesDisplay
-from kymograph._runs.spec import ADDED_LATER, RunSpec
-from kymograph._studies.settings import above_zero, at_least
-from kymograph._studies.study import Study
+from kymograph import KymographError, RunSpec, SeriesDisplay, Study
+from kymograph._runs.spec import ADDED_LATER
+from kymograph.parts import Registry
+from kymograph.studies import NOT_NEGATIVE, OVER_DEPTH, above_zero, at_least
 from kymograph_studies.analysis.alarms import MEANINGS, summary_key
 from kymograph_studies.data import DATA_SETS, check_files
 from kymograph_studies.models import MODELS

@@ -12,14 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from kymograph import _streams as streams
-from kymograph._errors import KymographError
+import kymograph as ky
+from kymograph import KymographError, RunResult, RunSeries, RunSpec, Workplace
 from kymograph._io.writing import plain
-from kymograph._probes.norms import as_float64
-from kymograph._runs.record import RunResult, RunSeries
 from kymograph._runs.resume import read_resume_state, write_resume_state
-from kymograph._runs.spec import RunSpec, settings_of
-from kymograph._sweep.compute import Workplace
+from kymograph._runs.spec import settings_of
+from kymograph.quantities import as_float64
 from kymograph_studies.analysis.alarms import active_alarms, first_epochs, growth_per_block, summary_key
 from kymograph_studies.analysis.flow import BUFFER, accuracy, diagnose
 from kymograph_studies.data import load_task
@@ -169,7 +167,7 @@ def _labelled(
     config: ImageSettings, classes: int, batches: Iterable[tuple[Tensor, Tensor]], seed: int, epoch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields the batches, with fresh random labels if the configuration asks for them."""
-    draw = streams.generator(seed, "random targets", str(epoch))
+    draw = ky.generator(seed, "random targets", str(epoch))
     for x, y in batches:
         yield x, torch.randint(0, classes, y.shape, generator=draw).to(y.device) if config.random_targets else y
 

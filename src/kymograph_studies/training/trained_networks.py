@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kymograph._errors import KymographError, first_line
+from kymograph import KymographError
+from kymograph._errors import first_line
 from kymograph._io.files import is_directory, is_file
-from kymograph._probes.layers import evaluation_mode
 from kymograph._runs.record import CHECKPOINT, STATUS, read_file, read_status
+from kymograph.quantities import evaluation_mode
 from kymograph_studies.data import load_task
 from kymograph_studies.data.images import ImageTask
 from kymograph_studies.models.blocks import BlockNetwork

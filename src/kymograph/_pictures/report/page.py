@@ -228,7 +228,9 @@ def report(
         archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
         return write_report(archive, judge(archive, claims, studies=known), Path(output), title=title, studies=known)
     if runs.root is None:
-        raise KymographError("these runs are in no directory, so there is no log to report on; open one with Store.open")
+        raise KymographError(
+            "these runs are in no directory, so there is no log to report on; open one with Store.open"
+        )
     archive, chosen = Archive.open(runs.root).checked(), {run.id for run in runs}
     verdicts = judge(runs, claims, studies=known)
     return write_report(archive, verdicts, Path(output), title=title, only=chosen, studies=known)

@@ -15,6 +15,9 @@ FORMATS = Registry("kymograph.formats", "kymograph._runs.formats", "write")
 def export(store: Store, to: str, output: str | Path, seed: int | None = None) -> Path:
     """Writes every run of ``store`` to ``output``; returns the path.
 
+    >>> ky.export(ky.Store.open("runs"), "csv", "runs.csv")
+    PosixPath('runs.csv')
+
     Args:
         store: the runs.
         to: ``json``, ``csv`` or ``parquet`` (a file; the latter two also write the summaries to a file

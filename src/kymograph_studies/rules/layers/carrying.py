@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 from kymograph_studies.rules.layers.weights import WeightTable, viewed_like
 
 

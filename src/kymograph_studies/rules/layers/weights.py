@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from kymograph._errors import KymographError
+from kymograph import KymographError
 
 
 def weights_of(net: nn.Module) -> dict[str, nn.Parameter]:
