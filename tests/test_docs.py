@@ -23,6 +23,7 @@ from kymograph._cli.main import main
 from kymograph._pictures.report.sections import PANELS
 from kymograph._studies.loading import built_in_studies
 from tests.science.data import archive
+from tests.test_public_face import EXTENSIONS, public_names
 
 ROOT = Path(__file__).parent.parent
 HOWTO = ROOT / "docs" / "howto"
@@ -356,11 +357,16 @@ def test_the_page_of_the_api_has_every_public_name_and_the_path_of_a_new_user_fi
     page = (ROOT / "docs" / "api.md").read_text()
     entries = re.findall(r"^\.\. auto(?:function|class):: kymograph\.(?:[\w.]+\.)?(\w+)$", page, re.MULTILINE)
     for name in kymograph.__all__:
-        assert re.search(rf"^\.\. auto(?:function|class):: kymograph\.{name}$", page, re.MULTILINE), name
-        shown = inspect.getdoc(getattr(kymograph, name)) or ""
-        assert ">>>" in shown or re.search(r"^    \S", shown, re.MULTILINE) or f"{name}(" in shown, (
-            f"{name}: no example"
+        value = getattr(kymograph, name)
+        kind = "class" if inspect.isclass(value) else "function"
+        assert f"\n.. auto{kind}:: kymograph.{name}\n" in page or (name == "rules" and "`kymograph.rules`" in page), (
+            name
         )
+    for module in EXTENSIONS:
+        assert f"\n.. automodule:: kymograph.{module}\n" in page, module
+        for name, value in public_names(importlib.import_module(f"kymograph.{module}")).items():
+            listed = re.search(rf"^\.\. auto\w+:: kymograph\.{module}\.{name}$", page, re.MULTILINE)
+            assert listed or not (inspect.isclass(value) or inspect.isfunction(value)), f"{module}.{name}"
     assert entries[:3] == ["study", "record", "ActiveRun"] and "compare" in entries
     fields = dataclasses.fields(kymograph.SeriesDisplay)
     described = inspect.getdoc(kymograph.SeriesDisplay) or ""

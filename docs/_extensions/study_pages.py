@@ -19,7 +19,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from kymograph._studies.loading import load_study
+from kymograph import load_study
 from kymograph._wording import markdown_table
 
 COLUMNS = ("claim", "set-up", "verdict", "effect [95 % interval]", "why")

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kymograph._claims.judge import judge
+from kymograph import judge, load_study
 from kymograph._runs.directory import Directory
 from kymograph._runs.tuned import tuned_study
 from kymograph._sharing.bundle import opened_runs
-from kymograph._studies.loading import load_study
 from kymograph_studies.verdict_page import verdict_page
 
 ROOT = Path(__file__).parents[2]

@@ -2,10 +2,7 @@
 
 These are jaxtyping's. Mypy reads them as the array type; the tests check them at run time, by an import hook. Nothing
 else evaluates an annotation, so jaxtyping is not imported here: that would take a tenth of a second, and it need not be
-installed. Unless it is already loaded, a subscript gives the array type:
-
-    >>> Float[list, "batch width"]
-    <class 'list'>
+installed. Unless it is already loaded, a subscript gives the array type: ``Float[list, "batch width"]`` is ``list``.
 
 A shape of one axis is written with a leading space, ``" steps"``, so that linters do not take it for a name.
 """

@@ -114,8 +114,10 @@ class Claim:
     """A prediction, paired by seed: ``left`` against ``right``, in a direction, by more than a margin.
 
     >>> loss = ky.Measure("final_loss")
-    >>> claim = ky.Claim("Adam ends lower", "optimizers", "the final loss is at least 10 % lower under Adam than under SGD",
-    ...               left=ky.Side("adam", loss), right=ky.Side("sgd", loss), direction="less", margin=1.1, scale="log ratio")
+    >>> claim = ky.Claim(
+    ...     "Adam ends lower", "optimizers", "the final loss is at least 10 % lower under Adam than under SGD",
+    ...     ky.Side("adam", loss), ky.Side("sgd", loss), "less", margin=1.1, scale="log ratio",
+    ... )
     >>> claim.setup, claim.origin, claim.hash[:8]
     ('own', 'the author of the study', '4e8c9556')
 

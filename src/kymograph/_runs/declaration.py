@@ -74,7 +74,7 @@ class SeriesDisplay:
 
     >>> shown = [
     ...     ky.SeriesDisplay("loss", "Training loss", "cross-entropy", log=True),
-    ...     ky.SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph", "profile"), options={"sites": "block"}),
+    ...     ky.SeriesDisplay("gradient", "Gradient", "norm", forms=("kymograph",), options={"sites": "block"}),
     ...     ky.SeriesDisplay("gradient", "Gradient of the last block", "norm", site="block 8"),
     ... ]
     >>> [display.title for display in shown]

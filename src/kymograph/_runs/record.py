@@ -88,7 +88,8 @@ class RunResult:
     """The result of a run: its series by name, and its summary with one number (or None: missing) per key.
 
     >>> loss = np.array([1.0, 0.5, 0.25])
-    >>> result = ky.RunResult({"loss": ky.RunSeries(np.arange(3), loss)}, {"final_loss": loss[-1], "steps_to_tenth": None})
+    >>> series = {"loss": ky.RunSeries(np.arange(3), loss)}
+    >>> result = ky.RunResult(series, {"final_loss": loss[-1], "steps_to_tenth": None})
     >>> sorted(result.summary)
     ['final_loss', 'steps_to_tenth']
     """

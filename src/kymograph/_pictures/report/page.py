@@ -204,7 +204,7 @@ def data_block(value: Any) -> Markup:
 
 
 def report(
-    runs: Archive | Store | str | Path,
+    runs: Directory | Store | str | Path,
     output: str | Path = "report.html",
     *,
     claims: Iterable[Claim] | str | Path | None = None,
@@ -225,15 +225,14 @@ def report(
     """
     known = list(studies)
     if not isinstance(runs, Store):
-        archive = runs if isinstance(runs, Archive) else Archive.open(runs).checked()
-        return write_report(archive, judge(archive, claims, studies=known), Path(output), title=title, studies=known)
+        directory = (runs if isinstance(runs, Directory) else Directory(runs)).checked()
+        verdicts = judge(directory, claims, studies=known)
+        return write_report(directory, verdicts, Path(output), title=title, studies=known)
     if runs.root is None:
-        raise KymographError(
-            "these runs are in no directory, so there is no log to report on; open one with Store.open"
-        )
-    archive, chosen = Archive.open(runs.root).checked(), {run.id for run in runs}
+        raise KymographError("these runs are in no directory, so there is no log to report on; open one with Store.open")
+    directory, chosen = Directory(runs.root).checked(), {run.id for run in runs}
     verdicts = judge(runs, claims, studies=known)
-    return write_report(archive, verdicts, Path(output), title=title, only=chosen, studies=known)
+    return write_report(directory, verdicts, Path(output), title=title, only=chosen, studies=known)
 
 
 def write_report(

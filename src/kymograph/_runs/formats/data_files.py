@@ -81,8 +81,8 @@ def csv_line(cells: Iterable[Any]) -> str:
 
     Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.
 
-    >>> csv_line(["a, b", None, 0.1, True, "=1+1", "-0.5"])
-    '"a, b",,0.1,True,\'=1+1,-0.5'
+    >>> print(csv_line(["a, b", None, 0.1, True, "=1+1", "-0.5"]))
+    "a, b",,0.1,True,'=1+1,-0.5
     """
 
     def cell(value: Any) -> Any:
