@@ -384,7 +384,7 @@ STILL_PRIVATE = {
     "kymograph._pictures.curves", "kymograph._pictures.figures", "kymograph._pictures.report.page",
     "kymograph._pictures.saving", "kymograph._pictures.scales", "kymograph._pictures.series",
     "kymograph._pictures.styles", "kymograph._pictures.verdict_table", "kymograph._rounding",
-    "kymograph._runs.archive", "kymograph._runs.declaration", "kymograph._runs.history", "kymograph._runs.log",
+    "kymograph._runs.declaration", "kymograph._runs.directory", "kymograph._runs.log",
     "kymograph._runs.provenance", "kymograph._runs.record", "kymograph._runs.resume", "kymograph._runs.spec",
     "kymograph._runs.summaries", "kymograph._runs.tuned", "kymograph._shapes", "kymograph._statistics.effects",
     "kymograph._statistics.intervals", "kymograph._statistics.p_values", "kymograph._statistics.variances",

@@ -229,9 +229,7 @@ def report(
         verdicts = judge(directory, claims, studies=known)
         return write_report(directory, verdicts, Path(output), title=title, studies=known)
     if runs.root is None:
-        raise KymographError(
-            "these runs are in no directory; open one with Store.open"
-        )
+        raise KymographError("these runs are in no directory; open one with Store.open")
     directory, chosen = Directory(runs.root).checked(), {run.id for run in runs}
     verdicts = judge(runs, claims, studies=known)
     return write_report(directory, verdicts, Path(output), title=title, only=chosen, studies=known)
