@@ -92,9 +92,9 @@ PAD = 4
 class Batches:
     """The training and test batches of a task on a device.
 
-    One padded uint8 tensor holds the training set; a crop is read from an `unfold` view of it. Everything random is
-    drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same images in
-    the same order, and training can resume at any epoch without replaying the ones before it.
+    One padded uint8 tensor holds the training set; a view of it has the crop that starts at each pixel. Everything
+    random is drawn once per epoch from streams named after seed and epoch, so that every arm of a seed sees the same
+    images in the same order, and training can resume at any epoch without replaying the ones before it.
     """
 
     def __init__(self, task: ImageTask, batch_size: int, device: torch.device | str = "cpu") -> None:
@@ -102,14 +102,13 @@ class Batches:
         self._scale = torch.tensor(task.std, device=device).mul(255).reciprocal_()[:, None, None]
         self._shift = torch.tensor(task.mean, device=device)[:, None, None] * 255 * self._scale
         self._labels = task.train_labels.to(device)
-        images = task.train.to(device)
+        self._images = task.train.to(device)
         if task.augment:
-            padded = torch.nn.functional.pad(images, (PAD, PAD, PAD, PAD))
-            size = images.shape[-1]
-            # (n, channels, 9, 9, size, size): every crop of every image, as a view
-            self._crops = padded.unfold(2, size, 1).unfold(3, size, 1)
-        else:
-            self._crops = images[:, :, None, None]
+            self._images = torch.nn.functional.pad(self._images, (PAD, PAD, PAD, PAD))
+            within = self._images.stride()[1:]
+            last = sum((length - 1) * stride for length, stride in zip(task.shape, within, strict=True))
+            # (pixels, channels, size, size): one axis to select from, so that whole lines are copied, not single bytes
+            self._crops = self._images.as_strided((self._images.numel() - last, *task.shape), (1, *within))
 
     @property
     def per_epoch(self) -> int:
@@ -126,16 +125,18 @@ class Batches:
         order = torch.randperm(n, generator=draw("order")).to(device)
         if not self.task.augment:
             for rows in order.split(self.batch_size):
-                yield self.normalise(self._crops[rows, :, 0, 0]), self._labels[rows]
+                yield self.normalise(self._images.index_select(0, rows)), self._labels[rows]
             return
         down, right = torch.randint(0, 2 * PAD + 1, (2, n), generator=draw("crop")).to(device)
         flip = torch.rand(n, generator=draw("flip")).lt(0.5).to(device)
-        for number, rows in enumerate(order.split(self.batch_size)):
-            part = slice(number * self.batch_size, number * self.batch_size + len(rows))
-            images = self._crops[rows, :, down[part], right[part]]  # a copy, (B, channels, size, size) uint8
-            flipped = flip[part]
-            images[flipped] = images[flipped].flip(-1)
-            yield self.normalise(images), self._labels[rows]
+        image, _, line, pixel = self._images.stride()
+        starts = order * image + down * line + right * pixel
+        parts = (per_image.split(self.batch_size) for per_image in (order, starts, flip))
+        for rows, start, flipped in zip(*parts, strict=True):
+            crops = self._crops.index_select(0, start)  # (B, channels, size, size) uint8
+            both = torch.cat([crops, crops.flip(-1)])
+            chosen = torch.arange(len(rows), device=device) + flipped * len(rows)
+            yield self.normalise(both.index_select(0, chosen)), self._labels[rows]
 
     def test(self, limit: int | None = None) -> tuple[Tensor, Tensor]:
         """Returns the first ``limit`` test images, normalised and unaugmented, and their labels."""
