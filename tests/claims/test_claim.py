@@ -9,7 +9,7 @@ import pytest
 
 from kymograph._claims.claim import REDUCTIONS, Check, Claim, Measure, Side, measure_name, with_labels
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._errors import KymographError
 from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
 from tests.claims.test_family import FakeRun, planned

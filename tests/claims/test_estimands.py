@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import kymograph
 from kymograph._claims.claim import Claim, Measure, Side
-from kymograph._claims.estimands import EVERYTHING, difference_map, effect_bounds, measure, measure_bounds
+from kymograph._claims.estimands import EVERYTHING, difference_map, effect_bounds, measure_bounds
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
+from kymograph._claims.measures import measure
 from kymograph._claims.verdict import Point, Verdict
 from kymograph._errors import KymographError
 from kymograph._runs.declaration import Declaration

@@ -12,7 +12,7 @@ from scipy import stats
 
 from kymograph._claims.claim import Check, Claim, Measure, Side
 from kymograph._claims.evidence import StudyEvidence, has_planned_runs
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._claims.verdict import Outcome, Verdict, setup_text
 from kymograph._errors import KymographError
 from kymograph._runs.declaration import Arm, Declaration

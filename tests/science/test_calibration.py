@@ -13,9 +13,9 @@ import torch
 from matplotlib.text import Text
 
 import kymograph
-from kymograph._claims.estimands import reduce
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
+from kymograph._claims.measures import reduce
 from kymograph._claims.verdict import Outcome
 from kymograph._errors import KymographError
 from kymograph._runs.record import CHECKPOINT, RunSeries

@@ -15,8 +15,7 @@ import pytest
 import kymograph
 from kymograph._claims.decision import can_decide
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
-from kymograph._claims.judge import judge
+from kymograph._claims.judge import decide_claims, judge
 from kymograph._claims.verdict import Outcome, Verdict
 from kymograph._runs.store import Store
 from kymograph_studies.analysis.metrics import effective_dimension

@@ -10,7 +10,7 @@ import pytest
 
 from kymograph._claims.decision import can_decide
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._claims.verdict import Outcome, Verdict
 from kymograph_studies.depth import WIRINGS
 from kymograph_studies.depth.claims import LEVEL_MARGIN, claims

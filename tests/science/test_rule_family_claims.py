@@ -11,7 +11,7 @@ import torch
 
 from kymograph._claims.decision import can_decide
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._claims.verdict import Outcome, Verdict
 from kymograph._runs.record import RunSeries
 from kymograph_studies.analysis.alignment import angle

@@ -10,7 +10,7 @@ import pytest
 
 from kymograph._claims.decision import Decided
 from kymograph._claims.evidence import StudyEvidence
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._selftest import rates, worlds
 from kymograph._selftest.rates import at_any_look, failing_rate_bounds, seeds_text, stopped
 from kymograph._selftest.worlds import Row, Simulation, claim

@@ -1,42 +1,84 @@
-"""Which numbers a claim compares: one per side and seed, from a run's summary or a reduced series."""
+"""Which numbers decide a claim: one per side and seed, checked, and staged as its design allows."""
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kymograph._claims.claim import Check, Claim, Measure, Side, side_text, with_labels
-from kymograph._claims.evidence import CannotDecide, Run, StudyEvidence, paired_runs, runs_by_seed
+from kymograph._claims.design import LEVEL, PlannedLook, stage
+from kymograph._claims.evidence import CannotDecide, StudyEvidence, paired_runs, remarks, runs_by_seed
+from kymograph._claims.measures import Run, measure
 from kymograph._claims.verdict import Checked, Point
-from kymograph._errors import KymographError, did_you_mean
+from kymograph._errors import KymographError
 from kymograph._rounding import number_text
 from kymograph._runs.declaration import bounds_of
 from kymograph._runs.divergence import Divergence, find_divergence
 from kymograph._runs.store import Store
 from kymograph._runs.stored_run import StoredRun
-from kymograph._runs.thin_run import ThinRun
 from kymograph._statistics.p_values import LEAST_SEEDS, max_t
 
 Range = tuple[float, float]
 EVERYTHING: Range = (-math.inf, math.inf)
-_REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
-    "mean": np.mean,
-    "median": np.median,
-    "95th percentile": lambda values: np.quantile(values, 0.95),
-    "min": np.min,
-    "max": np.max,
-    "std": np.std,
-}
 _INSIDE = (None, "last", "first", "mean", "median", "95th percentile", "min", "max")
 """Reductions of a series whose result lies among its values."""
 _LARGEST = sys.float_info.max / 2**20  # so that neither differences nor sums over a million seeds overflow
 _ROUNDING = 1e-12
 """The relative difference of two numbers that float64 may give the same computation in another order."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The numbers that decide a claim, or why it cannot be decided."""
+
+    points: tuple[Point, ...] = ()
+    checks: tuple[Checked, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader must know about the runs and seeds behind the numbers."""
+    looks: tuple[PlannedLook, ...] = ()
+    """The looks that the points complete, as in `Staged`."""
+    level: float = LEVEL
+    """The level of the effect's interval."""
+    problem: str = ""
+    """Why the claim is INVALID; empty if it can be decided."""
+
+    @property
+    def values(self) -> np.ndarray:
+        """Each seed's difference or log-ratio left - right, (seeds,)."""
+        return np.array([point.value for point in self.points])
+
+
+def estimate(claim: Claim, evidence: StudyEvidence) -> Estimate:
+    """Returns the numbers that a claim compares, in the seeds that its design allows to be used now."""
+    try:
+        # Checks come first: a failed check is the reason, not its consequences for the numbers.
+        checks = [checked(check, evidence) for check in claim.checks]
+        failed = [f'the check "{check.text}" failed: {check.found}' for check in checks if not check.passed]
+        try:
+            points, dropped = compared_points(claim, evidence)
+        except CannotDecide as why:
+            raise CannotDecide("; ".join(failed) or why.reason, (), checks) from None
+        if failed:
+            raise CannotDecide("; ".join(failed), points, checks)
+        terms = evidence.terms
+        staged = stage(points, dropped, *((None, None) if terms is None else (terms.seeds, terms.design)))
+        if same := pinned(staged.points, claim.scale):
+            raise CannotDecide(same, points, checks)
+        left_out = [f"{seed}" if why.step is None else f"{seed} (at step {why.step})" for seed, why in dropped.items()]
+        notes = [f"seeds {', '.join(left_out)} diverged and were left out, as declared"] if dropped else []
+        if len(staged.points) < LEAST_SEEDS:
+            few = f"{len(staged.points)} seeds, and fewer than {LEAST_SEEDS} can show nothing at the 5 % level"
+            raise CannotDecide("; ".join([few, *notes]), points, checks)
+    except CannotDecide as why:
+        return Estimate(why.points, why.checks, tuple(remarks(claim, evidence)), problem=why.reason)
+    except KymographError as error:
+        return Estimate(problem=str(error))
+    said = (*notes, *staged.notes, *remarks(claim, evidence))
+    return Estimate(staged.points, tuple(checks), said, staged.looks, staged.level)
 
 
 def compared_points(claim: Claim, evidence: StudyEvidence) -> tuple[list[Point], dict[int, Divergence]]:
@@ -151,65 +193,6 @@ def pinned(points: Sequence[Point], scale: str) -> str:
     pairs = {(f"{point.left:g}", f"{point.right:g}") for point in largest}
     shown = "".join(f" ({left} against {right})" for left, right in pairs) if len(pairs) == 1 else ""
     return f"{where} the same number{shown}: a ceiling, a floor or an identity"
-
-
-def measure(run: Run, what: Measure) -> float:
-    """Returns a run's number; NaN if its value is missing; raises if the run has no such key, series or site."""
-    if what.reduce is None:
-        if what.name not in run.summary:
-            raise KymographError(f"a run has no summary {what.name!r}{did_you_mean(what.name, run.summary)}")
-        value = run.summary[what.name]
-        if isinstance(value, str):
-            raise KymographError(f"the summary {what.name!r} is a string, not a number")
-        if value is not None and not isinstance(value, int | float):
-            raise KymographError(f"the summary {what.name!r} is not a number")
-        return math.nan if value is None else float(value)
-    if isinstance(run, ThinRun) and (reduction := (what.name, what.reduce, what.site)) in run.reductions:
-        return run.reductions[reduction]
-    if what.name not in run.series:
-        raise KymographError(f"a run has no series {what.name!r}{did_you_mean(what.name, run.series)}")
-    series = run.series[what.name]
-    values = np.asarray(series.value, dtype=np.float64)
-    if what.reduce == "depth slope":
-        return _depth_slope(values, what)
-    if series.sites is not None:
-        if what.site is None:
-            raise KymographError(f"the series {what.name!r} has sites {', '.join(series.sites[:6])}; name one of them")
-        if what.site == "last":
-            return reduce(values[:, -1], what.reduce)
-        if what.site not in series.sites:
-            raise KymographError(f"{what.name!r} has no site {what.site!r}{did_you_mean(what.site, series.sites)}")
-        values = values[:, series.sites.index(what.site)]
-    return reduce(values, what.reduce)
-
-
-def reduce(values: np.ndarray, how: str) -> float:
-    """Returns a trajectory (steps,) reduced to one number; NaN if it is empty, or if a value that counts is missing.
-
-    ``growth`` is the last value over the first, ``rises`` the share of measurements that exceed the one before, and
-    ``least ratio`` the smallest ratio of a measurement to the one before.
-    """
-    if len(values) == 0:
-        return math.nan
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if how in ("rises", "least ratio"):
-            if len(values) < 2 or np.isnan(values).any():
-                return math.nan
-            return float(np.mean(np.diff(values) > 0) if how == "rises" else (values[1:] / values[:-1]).min())
-        simple = {"last": values[-1], "first": values[0], "growth": values[-1] / values[0]}
-        if how in simple:
-            return float(simple[how])
-        return float(_REDUCE[how](values))
-
-
-def _depth_slope(values: np.ndarray, what: Measure) -> float:
-    """Returns the slope of log(value) over the sites at the last step: the log of the gain per site."""
-    if values.ndim != 2:
-        raise KymographError(f"the series {what.name!r} has no sites, so it has no slope over depth")
-    last = values[-1]
-    if not (last > 0).all():
-        return math.nan
-    return float(np.polyfit(np.arange(len(last)), np.log(last), 1)[0])
 
 
 def effect_bounds(claim: Claim, points: Sequence[Point], declared: Mapping[str, Range] | None = None) -> Range:

@@ -14,7 +14,7 @@ import numpy as np
 from kymograph._claims.claim import Claim, Measure, Side
 from kymograph._claims.claim_files import read_claims
 from kymograph._claims.evidence import StudyEvidence, has_planned_runs
-from kymograph._claims.family import decide_claims
+from kymograph._claims.judge import decide_claims
 from kymograph._claims.registration import POST_HOC
 from kymograph._claims.verdict import Verdicts
 from kymograph._errors import KymographError, did_you_mean

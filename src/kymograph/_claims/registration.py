@@ -8,20 +8,21 @@ files do not matter.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kymograph._claims.claim import Claim
 from kymograph._claims.claim_files import OWN_STUDY, named_claims
-from kymograph._claims.design import Design, Terms
+from kymograph._claims.design import Design, Terms, completed
 from kymograph._claims.grid import Grid, claims_on_grid
 from kymograph._claims.tuning import CHOICE, check_tuning_seeds, choices_of
+from kymograph._claims.verdict import INTERIM
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory
-from kymograph._runs.declaration import ArmSettings
+from kymograph._runs.declaration import ArmSettings, differing
 from kymograph._runs.directory import Directory
 from kymograph._runs.history import ABANDONED, REINSTATED, REPLACED, SWEEP, History, check_content, code_free_key
 from kymograph._runs.log import SHORT, Entry, Log
@@ -33,6 +34,9 @@ from kymograph._streams import fixed_seeds
 from kymograph._studies.loading import registered_study
 from kymograph._studies.study import Study
 from kymograph._wording import counted
+
+if TYPE_CHECKING:
+    from kymograph._claims.evidence import StudyEvidence
 
 REGISTRATION = "registration"
 """The kind of a registration's log entry."""
@@ -93,6 +97,11 @@ def registrations(history: Log, study: str) -> list[Registration]:
             except ValueError as error:
                 raise KymographError(f"the registration {entry.hash[:SHORT]} cannot be read: {error}") from None
     return read
+
+
+def registrations_about(history: Log, study: str) -> list[Registration]:
+    """Returns every registration that concerns a study: of claims about it, and of claims about every study."""
+    return [*registrations(history, study), *registrations(history, OWN_STUDY)]
 
 
 def _registration(entry: Entry) -> Registration:
@@ -196,7 +205,7 @@ def _sweeps(history: Log, study: str) -> list[Entry]:
 
 def binding_terms(history: Log, study: str) -> Terms | None:
     """Returns the terms of the registration that binds the study's claims; None if there is none."""
-    first = binding([*registrations(history, study), *registrations(history, OWN_STUDY)], study, history)
+    first = binding(registrations_about(history, study), study, history)
     return None if first is None else first.terms
 
 
@@ -212,7 +221,48 @@ def conflicts(registered: Sequence[Registration], study: str, history: Log) -> l
     ]
 
 
+# The registration of a claim
+
+
 def registration_status(
+    claim: Claim, evidence: StudyEvidence, registered: Sequence[Registration], history: History
+) -> str:
+    """Returns in words whether a claim is registered or post hoc, and which look at its seeds this is."""
+    selections = [evidence.selected(side) for side in claim.every_side]
+    of_sides = [run for selected in selections for run in selected.runs if isinstance(run, StoredRun)]
+    runs = list({run.id: run for run in of_sides}.values())
+    tuned = [evidence.tuned[side.arm] for side in claim.every_side if side.arm in evidence.tuned]
+    runs += {run.id: run for arm in tuned for run in arm.runs}.values()  # tuning runs must come after the claim, too
+    words = _status_when_planned(claim, runs, registered, history)
+    departure = next((selected.departure for selected in selections if selected.departure), "")
+    if departure and not words.startswith((POST_HOC, NOT_LOGGED)):
+        words = f"{POST_HOC}: other settings than registered ({departure})"
+    lost = [run for selected in selections for run in selected.abandoned]
+    # Abandoning runs, looking and taking them back is a choice made after the results, whichever way it ends.
+    seen = seen_before_reinstated(runs, history)
+    again = [run for run in runs if run.id in history.replaced]
+    chosen = []
+    if lost:
+        count = counted(len({run.id for run in lost}), "planned run was", "planned runs were")
+        chosen.append(f"{count} abandoned ({history.abandoned[lost[0].id]})")
+    if seen:
+        count = counted(len(seen), "planned run was", "planned runs were")
+        chosen.append(f"{count} {history.reinstated[seen[0].id]} when results may have been seen")
+    if again:
+        chosen.append(f"{counted(len(again), 'run was', 'runs were')} recorded again")
+    if chosen:
+        words = f"{POST_HOC}: {'; '.join(chosen)}"
+    # A seed counts once every arm of the claim has it.
+    return words + _look(evidence, set.intersection(*({run.seed for run in selected.runs} for selected in selections)))
+
+
+def seen_before_reinstated(runs: Iterable[StoredRun], history: History) -> list[StoredRun]:
+    """Returns the runs that were abandoned and taken back when their results may have been seen."""
+    back = [run for run in runs if run.id in history.reinstated]
+    return [run for run in back if history.seen_before_reinstated(run.id, run.log_heads)]
+
+
+def _status_when_planned(
     claim: Claim, runs: Sequence[StoredRun], registered: Sequence[Registration], history: History
 ) -> str:
     """Returns a claim's registration status at the time when its runs were first planned.
@@ -245,6 +295,26 @@ def _without_origin(content: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in content.items() if name != "origin"}
 
 
+def _look(evidence: StudyEvidence, seeds: set[int]) -> str:
+    """Returns which look at the registered seeds this is, in words; empty if it is the only one and complete."""
+    if evidence.terms is None:
+        return ""
+    registered, design = evidence.terms.seeds, evidence.terms.design
+    looks = completed(seeds, registered, design)
+    if not looks:
+        return f", {INTERIM}: {len(seeds.intersection(registered))} of {len(registered)} registered seeds"
+    if not design.sequential:
+        return ""
+    return f", look {len(looks)} of {len(design.sizes)} ({looks[-1].seeds} of {len(registered)} seeds)"
+
+
+def registration_of(claim: Claim, registered: Sequence[Registration]) -> dict[str, Any]:
+    """Returns the digest and the terms of the registration that states a claim as it is; empty if there is none."""
+    name, content = key(claim), claim.content
+    matching = next((entry for entry in registered if entry.claims.get(name) == content), None)
+    return {} if matching is None else {"digest": matching.digest, **matching.terms.to_json()}
+
+
 def runs_before(history: History, registration: Registration) -> int:
     """Returns how many runs of its study were planned before a registration; its claims are post hoc for these."""
     sweeps = {sweep for sweeps in history.sweeps.values() for sweep in sweeps}
@@ -253,6 +323,55 @@ def runs_before(history: History, registration: Registration) -> int:
         registration.study in (spec.study, OWN_STUDY)
         and not earlier.isdisjoint(history.sweeps.get(code_free_key(spec), ()))
         for spec in history.planned.values()
+    )
+
+
+# A sweep and what was registered before it
+
+
+def unregistered_settings(
+    history: Log, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]
+) -> str | None:
+    """Returns a note if the study's claims are registered for other settings than these.
+
+    Settings that a claim itself asks for count as registered.
+    """
+    terms = binding_terms(history, study.name)
+    if terms is None:
+        return None
+    asked_for = {
+        (name, repr(value))
+        for claim in claims_on_grid(study.claims(), terms.grid)
+        for side in claim.every_side
+        for name, value in side.where.items()
+    }
+    registered, now = terms.settings_given(study.arm_settings({})), study.arm_settings(fields)
+    departures: dict[str, str] = {}
+    for arm in arms:
+        expected, settings = registered.of(arm), now.of(arm)
+        for name in differing(settings, expected):
+            if (name, repr(settings.get(name))) not in asked_for:
+                departures[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
+    if not departures:
+        return None
+    return (
+        f"the claims of {study.name} are not registered for {', '.join(departures.values())}; such runs are judged "
+        "only with --where, as post hoc (in another directory they would be registered)"
+    )
+
+
+def changed_claims(directory: Directory, study: Study[Any], grid: Grid) -> str | None:
+    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
+    contents = registered_contents(directory.log, study.name)
+    registered = {(name, statement(content)) for name, content in contents.items()}
+    new = [claim.name for claim in claims_on_grid(study.claims(), grid) if version(claim) not in registered]
+    if not registered or not new:
+        return None
+    others = f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else ""
+    return (
+        f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
+        f"{directory.root}, which remain binding; `kymograph judge` with --study and the study's file judges both "
+        "versions, the new one as post hoc; to register it, use another directory"
     )
 
 

@@ -7,18 +7,15 @@ from typing import Any
 
 from kymograph._claims.claim import Claim
 from kymograph._claims.decision import can_decide
-from kymograph._claims.evidence import differing
 from kymograph._claims.grid import Grid, claims_on_grid
-from kymograph._claims.registration import all_claims, binding_terms, registered_contents, statement, version
+from kymograph._claims.registration import all_claims, changed_claims, unregistered_settings
 from kymograph._errors import did_you_mean
 from kymograph._runs.directory import Directory
-from kymograph._runs.log import Log
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import collected_notes, is_number
 from kymograph._statistics.p_values import LEAST_SEEDS, smallest_p
 from kymograph._studies.study import Study
-from kymograph._wording import counted
 
 
 def notes_before(
@@ -30,8 +27,8 @@ def notes_before(
 ) -> list[str]:
     """Returns what to know before the runs ``specs`` are computed, at these ``points`` of the grid."""
     arms, seeds = {spec.arm for spec in specs}, {spec.seed for spec in specs}
-    notes = [_unregistered_settings(directory.log, study, arms, point) for point in points]
-    notes += [_too_few_seeds(study, arms, len(seeds), grid), _changed_claims(directory, study, grid)]
+    notes = [unregistered_settings(directory.log, study, arms, point) for point in points]
+    notes += [_too_few_seeds(study, arms, len(seeds), grid), changed_claims(directory, study, grid)]
     return [note for note in notes if note is not None]
 
 
@@ -40,37 +37,6 @@ def notes_after(study: Study[Any], finished: Sequence[StoredRun]) -> list[str]:
     same = same_in_all_seeds(finished, study.headlines)
     missing = _numbers_that_no_run_has(study.claims(), finished)
     return [*collected_notes(finished), *([] if same is None else [same]), *missing]
-
-
-def _unregistered_settings(
-    history: Log, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]
-) -> str | None:
-    """Returns a note if the study's claims are registered for other settings than these.
-
-    Settings that a claim itself asks for count as registered.
-    """
-    terms = binding_terms(history, study.name)
-    if terms is None:
-        return None
-    asked_for = {
-        (name, repr(value))
-        for claim in claims_on_grid(study.claims(), terms.grid)
-        for side in claim.every_side
-        for name, value in side.where.items()
-    }
-    registered, now = terms.settings_given(study.arm_settings({})), study.arm_settings(fields)
-    departures: dict[str, str] = {}
-    for arm in arms:
-        expected, settings = registered.of(arm), now.of(arm)
-        for name in differing(settings, expected):
-            if (name, repr(settings.get(name))) not in asked_for:
-                departures[name] = f"{name} {settings.get(name)} (registered: {expected.get(name, 'its default')})"
-    if not departures:
-        return None
-    return (
-        f"the claims of {study.name} are not registered for {', '.join(departures.values())}; such runs are judged "
-        "only with --where, as post hoc (in another directory they would be registered)"
-    )
 
 
 def _too_few_seeds(study: Study[Any], arms: Collection[str], seeds: int, grid: Grid) -> str | None:
@@ -90,21 +56,6 @@ def _too_few_seeds(study: Study[Any], arms: Collection[str], seeds: int, grid: G
             f"the exact test reaches no p below {smallest_p(seeds):.2g}"
         )
     return None
-
-
-def _changed_claims(directory: Directory, study: Study[Any], grid: Grid) -> str | None:
-    """Returns, in words, which claims in a study's code were changed or added since registration; None if none were."""
-    contents = registered_contents(directory.log, study.name)
-    registered = {(name, statement(content)) for name, content in contents.items()}
-    new = [claim.name for claim in claims_on_grid(study.claims(), grid) if version(claim) not in registered]
-    if not registered or not new:
-        return None
-    others = f" and {counted(len(new) - 1, 'other claim')}" if len(new) > 1 else ""
-    return (
-        f"{new[0]!r}{others} {'differ' if others else 'differs'} from the claims that {study.name} registered in "
-        f"{directory.root}, which remain binding; `kymograph judge` with --study and the study's file judges both "
-        "versions, the new one as post hoc; to register it, use another directory"
-    )
 
 
 def same_in_all_seeds(runs: Iterable[StoredRun], headlines: Iterable[str] = ()) -> str | None:

@@ -16,11 +16,10 @@ from typing import Any
 
 from kymograph._claims.claim import Measure
 from kymograph._claims.design import Terms
-from kymograph._claims.estimands import measure
-from kymograph._claims.evidence import differing
+from kymograph._claims.measures import measure
 from kymograph._errors import KymographError
 from kymograph._io.writing import plain
-from kymograph._runs.declaration import ArmSettings, Declaration
+from kymograph._runs.declaration import ArmSettings, Declaration, differing
 from kymograph._runs.divergence import declared_diverged
 from kymograph._runs.history import History, current_code
 from kymograph._runs.locating import has_ended

@@ -152,6 +152,16 @@ class ArmSettings:
         return bool(self.arms)
 
 
+def differing(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Returns the names of the settings that are not as expected; empty if nothing is expected.
+
+    A setting that is not among the expected ones was added to the study later, and is only present because it does not
+    have its default.
+    """
+    wrong = [name for name, value in expected.items() if name not in settings or plain(settings[name]) != value]
+    return wrong + [name for name in settings if name not in expected] if expected else []
+
+
 @dataclass(frozen=True)
 class Declaration:
     """A study's question, arms, headline numbers, series to show, time axis and qualifying settings."""

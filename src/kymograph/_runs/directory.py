@@ -75,6 +75,8 @@ class Directory:
 
     only: str | None = None
     """The one study to which the directory is restricted; None: all studies."""
+    whole = True
+    """Whether everything in it is there to be judged; False: its runs are those of a store, which may be a choice."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
@@ -84,6 +86,17 @@ class Directory:
     def of(directory: Directory | str | Path) -> Directory:
         """Returns the directory itself, or that at a path."""
         return directory if isinstance(directory, Directory) else Directory(directory)
+
+    @staticmethod
+    def holding(store: Store) -> Directory:
+        """Returns the directory of a store as if it held these runs alone; if there is none, its log is empty."""
+        known, chosen = store.directory, Directory(store.root or Path())
+        chosen.log = Log() if known is None else known.log
+        chosen.history = History(chosen.log) if known is None else known.history
+        chosen.planned = () if known is None else known.planned
+        chosen.declarations = store.declarations
+        chosen.store, chosen.damaged, chosen.unreadable, chosen.whole = store, (), (), False
+        return chosen
 
     # What is there
 
@@ -184,10 +197,9 @@ class Directory:
         runs = (*self.store, *self.damaged, *self.planned)
         return list(dict.fromkeys(run.study for run in runs))
 
-    @property
-    def runs_without_entries(self) -> list[StoredRun]:
-        """The runs that refer to entries of the log which are not there: it is missing, or was cut off."""
-        return [run for run in self.store if set(run.log_heads or ()) - self.log.entries.keys()]
+    def without_entries(self, runs: Iterable[StoredRun]) -> list[StoredRun]:
+        """Returns the runs that refer to entries of the log which are not there: it is missing, or was cut off."""
+        return [run for run in runs if any(head not in self.log.entries for head in run.log_heads or ())]
 
     def checked(self, series: bool = True) -> Directory:
         """Reads every record in full; runs that do not match their checksums become damaged. Returns the directory.

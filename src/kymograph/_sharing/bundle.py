@@ -110,7 +110,7 @@ def write_bundle(
         stage = Path(temporary)
         manifest, notes = stage_code(stage, read, codes, studies)
         wrong = [*(run.reason for run in read.damaged), *log_problems(read.log)]
-        if astray := read.runs_without_entries:
+        if astray := read.without_entries(read.store):
             wrong.append(f"{counted(len(astray), 'run refers', 'runs refer')} to entries that the log does not have")
         notes = [*notes, *(f"{reason}; the bundle will not verify" for reason in wrong)]
         if thin:

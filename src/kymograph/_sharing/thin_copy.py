@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kymograph._claims.claim import Measure
-from kymograph._claims.estimands import measure
+from kymograph._claims.measures import measure
 from kymograph._claims.registration import registered_claims
 from kymograph._errors import KymographError
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes

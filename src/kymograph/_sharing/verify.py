@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kymograph._claims.claim_files import OWN_STUDY
-from kymograph._claims.evidence import differing
 from kymograph._claims.registration import (
     REGISTRATION,
     Registration,
@@ -22,14 +20,14 @@ from kymograph._claims.registration import (
     conflicts,
     family,
     log_problems,
-    registrations,
+    registrations_about,
 )
 from kymograph._claims.tuning import TunedArm, tuned_arms, with_chosen
 from kymograph._errors import KymographError
 from kymograph._io.files import is_file
 from kymograph._io.processes import temporary_directory
 from kymograph._io.writing import plain
-from kymograph._runs.declaration import Declaration
+from kymograph._runs.declaration import Declaration, differing
 from kymograph._runs.directory import Directory
 from kymograph._runs.divergence import find_divergence
 from kymograph._runs.history import History, current_code, declaration_digest
@@ -174,7 +172,7 @@ def _records(directory: Directory) -> list[CheckResult]:
 
 def _log_entries(directory: Directory) -> CheckResult:
     silent = [run for run in directory.store if run.log_heads is None]
-    astray = directory.runs_without_entries
+    astray = directory.without_entries(directory.store)
     if astray:
         return CheckResult("the runs' log entries", False, f"{len(astray)} runs refer to entries that are missing")
     count = counted(len(silent), "run does", "runs do")
@@ -229,7 +227,7 @@ def _designs(directory: Directory, history: History) -> list[CheckResult]:
     """Compares runs and registrations with the designs that were registered first."""
     results: list[CheckResult] = []
     for study in dict.fromkeys(run.study for run in history.planned.values()):
-        registered = [*registrations(directory.log, study), *registrations(directory.log, OWN_STUDY)]
+        registered = registrations_about(directory.log, study)
         what = f"the registrations of {study}"
         results += [CheckResult(what, False, text) for text in conflicts(registered, study, directory.log)]
         first = binding(registered, study, directory.log)
