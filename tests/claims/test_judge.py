@@ -10,8 +10,9 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -22,11 +23,15 @@ from kymograph._claims.judge import judge
 from kymograph._claims.registration import register, register_study
 from kymograph._claims.verdict import Outcome, Verdict, Verdicts
 from kymograph._runs import locating
+from kymograph._runs.directory import Directory
 from kymograph._runs.log import Log
+from kymograph._runs.record import RunResult
+from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._streams import fixed_seeds
 from kymograph._studies.loading import load_study
 from tests.cli.command import call
+from tests.records import write_record
 from tests.studies import spiky
 from tests.studies.spiky import ARMS, RARE, REFERENCE, SPIKES
 
@@ -299,3 +304,82 @@ def test_planning_says_what_the_seeds_cannot_decide(tmp_path: Path, capsys: pyte
     assert "2 seeds are too few for a verdict" in capsys.readouterr().err
     assert call(*words, "--n-seeds", "6") == 0
     assert "6 seeds cannot decide the 2 claims of spiky:" in capsys.readouterr().err
+
+
+class CountedEntries(dict[str, Any]):
+    """The entries of a log by hash; counts how many of them are walked over."""
+
+    walked = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for name in super().__iter__():
+            self.walked += 1
+            yield name
+
+    def keys(self) -> Any:
+        return KeysView(self)
+
+    def values(self) -> Any:
+        return ValuesView(self)
+
+    def items(self) -> Any:
+        return ItemsView(self)
+
+
+class CountedOrder(list[Any]):
+    """The entries of a log in order; counts how many of them are walked over."""
+
+    walked = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.walked += len(self)
+        return super().__iter__()
+
+    def __getitem__(self, index: Any) -> Any:
+        chosen = super().__getitem__(index)
+        self.walked += len(chosen) if isinstance(index, slice) else 1
+        return chosen
+
+
+def steps_to_judge(root: Path, seeds: int) -> tuple[int, int]:
+    """Returns how many entries of the log are walked over, and how many of our functions are called, to judge runs.
+
+    Each run is recorded: it has its own entry in the log, and its own heads.
+    """
+    claim = read_claims(_file(root / "claims.toml", OWN.replace("spiky", "mine")))
+    directory = Directory(root / "runs")
+    register_claims(directory, claim, seeds=range(seeds))
+    for seed in range(seeds):
+        for arm in ARMS[:2]:
+            spec = RunSpec("mine", arm, seed, {"lr": 0.1}, 1, "source")
+            directory.plan([spec])
+            result = RunResult({}, {"peak": 2.0 + seed / 7 if arm.endswith("no_clip") else 1.0})
+            write_record(directory.root, spec, result, {"log": list(directory.log.heads)}, 0.0)
+    read = Directory(directory.root).checked()
+    read.log.entries, read.log.order = entries, order = CountedEntries(read.log.entries), CountedOrder(read.log.order)
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        path = frame.f_code.co_filename
+        calls += event in ("call", "c_call") and ("/_claims/" in path or "/_runs/" in path)
+
+    sys.setprofile(count)
+    try:
+        (verdict,) = judge(read, claim)
+    finally:
+        sys.setprofile(None)
+    assert verdict.outcome is Outcome.SUPPORTED and verdict.n == seeds and verdict.registration == "registered"
+    return entries.walked + order.walked, calls
+
+
+def _file(path: Path, content: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    return path
+
+
+def test_judging_twice_as_many_recorded_runs_takes_twice_as_many_steps(tmp_path: Path) -> None:
+    """Every run used to be compared with a new set of all entries of the log."""
+    few, many = steps_to_judge(tmp_path / "few", 10), steps_to_judge(tmp_path / "many", 20)
+    assert all(later < 2.2 * earlier for earlier, later in zip(few, many, strict=True)), (few, many)

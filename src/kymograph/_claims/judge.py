@@ -51,6 +51,7 @@ from kymograph._claims.verdict import Outcome, Point, Verdict, Verdicts
 from kymograph._errors import KymographError
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Directory
+from kymograph._runs.log import Log
 from kymograph._runs.store import Store
 from kymograph._statistics.effects import hedges_g, iqm, pairing_gain, probability_of_improvement, superiority
 from kymograph._statistics.intervals import bca_interval, binomial_upper_bound, t_interval
@@ -131,30 +132,18 @@ def _judge_study(
 
     ``code`` is the study's code, if the user named it; ``stated`` are the user's own claims, if there are any.
     """
-    name, study = declaration.name, code or registered_study(declaration.name)
-    registered = registrations_about(directory.log, name)
-    evidence = study_evidence(directory, declaration, registered, narrowing, log_problems)
-    if stated is None:
-        grid = {} if evidence.terms is None else evidence.terms.grid
-        claims = [] if study is None else claims_on_grid(study.claims(), grid)
-        dropped = dropped_claims(claims, directory.log, name)
-    else:
-        claims, dropped = [claim for claim in stated if claim.study in (name, OWN_STUDY)], []
-    claims += dropped
+    registered = registrations_about(directory.log, declaration.name)
+    evidence = study_evidence(directory, declaration, registered, narrowing, log_problems)  # which runs
+    claims, no_longer_claimed = _claims_about(evidence, directory.log, code, stated)
     ready = [claim for claim in claims if has_planned_runs(claim, evidence)]
     # Claims whose arms were never run count too: registering many claims and running one claim's arms is selection.
     unjudged = family(registered) - set(map(version, ready))
-    if code is not None and declaration.stored and code.source != declaration.source:
-        changed = f"the study's code has changed since these runs (source {declaration.source} is now {code.source})"
-    else:
-        changed = ""
     evidence = replace(
         evidence,
         unjudged_claims=len(unjudged),
         never_run_claims=len(unjudged.intersection(map(version, claims))),
-        code_changed=changed,
+        code_changed=_code_changed(code, declaration),
     )
-    no_longer_claimed = {key(claim) for claim in dropped} if study is not None else set()
 
     def status(claim: Claim) -> str:
         words = registration_status(claim, evidence, registered, directory.history)
@@ -176,30 +165,43 @@ def decide_claims(
     Manipulation checks are not findings: they are a family of their own. ``registration`` returns a claim's
     registration status, e.g. ``registered``.
     """
-    estimates = [(claim, estimate(claim, evidence)) for claim in claims]
+    estimates = [(claim, estimate(claim, evidence)) for claim in claims]  # which numbers
     verdicts: dict[int, Verdict] = {}
     for kind, unjudged in ((None, evidence.unjudged_claims), (MANIPULATION_CHECK, 0)):
         members = {index: pair for index, pair in enumerate(estimates) if pair[0].kind == kind}
         weighed = [None if made.problem else weigh(claim, made.values, made.looks) for claim, made in members.values()]
-        decisions = decide_family([claim for claim, _ in members.values()], weighed, unjudged)
+        decisions = decide_family([claim for claim, _ in members.values()], weighed, unjudged)  # which outcome
         for (index, (claim, made)), weight, decision in zip(members.items(), weighed, decisions, strict=True):
             verdict = Verdict(
-                claim,
-                Outcome.INVALID,
-                made.problem,
-                registration(claim),
-                made.points,
-                made.checks,
-                made.notes,
-                settings=named_settings(claim, evidence),
-                setup=setup_label(claim, evidence),
-                interval_level=made.level,
-                family_size=len(members) + unjudged,
-            )
+                claim, Outcome.INVALID, made.problem, registration(claim), made.points, made.checks, made.notes,
+                settings=named_settings(claim, evidence), setup=setup_label(claim, evidence),
+                interval_level=made.level, family_size=len(members) + unjudged,
+            )  # fmt: skip
             if weight is not None and decision is not None:
                 verdict = _decided(verdict, weight, decision, evidence.declaration.bounds)
             verdicts[index] = verdict
     return [verdicts[index] for index in range(len(estimates))]
+
+
+def _claims_about(
+    evidence: StudyEvidence, log: Log, code: Study[Any] | None, stated: Sequence[Claim] | None
+) -> tuple[list[Claim], set[str]]:
+    """Returns the claims to judge, and the keys of those that were registered and that the study's code lacks."""
+    name = evidence.declaration.name
+    if stated is not None:
+        return [claim for claim in stated if claim.study in (name, OWN_STUDY)], set()
+    study = code or registered_study(name)
+    grid = {} if evidence.terms is None else evidence.terms.grid
+    claims = [] if study is None else claims_on_grid(study.claims(), grid)
+    dropped = dropped_claims(claims, log, name)
+    return [*claims, *dropped], set() if study is None else set(map(key, dropped))
+
+
+def _code_changed(code: Study[Any] | None, declaration: Declaration) -> str:
+    """Returns how the code that the user named differs from the code of the runs, in words; empty if it does not."""
+    if code is None or not declaration.stored or code.source == declaration.source:
+        return ""
+    return f"the study's code has changed since these runs (source {declaration.source} is now {code.source})"
 
 
 def _decided(draft: Verdict, weighed: WeighedEvidence, decision: Decision, bounds: Mapping[str, Range]) -> Verdict:
