@@ -38,6 +38,7 @@ from kymograph._claims.evidence import (
 )
 from kymograph._claims.grid import claims_on_grid
 from kymograph._claims.registration import (
+    Registration,
     dropped_claims,
     family,
     key,
@@ -149,21 +150,21 @@ def _judge_study(
         words = registration_status(claim, evidence, registered, directory.history)
         return f"{words}, and no longer claimed" if key(claim) in no_longer_claimed else words
 
-    verdicts = [
-        replace(verdict, registered=registration_of(verdict.claim, registered))
-        for verdict in decide_claims(ready, evidence, status)
-    ]
     planned = set(map(id, ready))
-    return verdicts, [claim.name for claim in claims if id(claim) not in planned]
+    never_run = [claim.name for claim in claims if id(claim) not in planned]
+    return decide_claims(ready, evidence, status, registered), never_run
 
 
 def decide_claims(
-    claims: Iterable[Claim], evidence: StudyEvidence, registration: Callable[[Claim], str]
+    claims: Iterable[Claim],
+    evidence: StudyEvidence,
+    status: Callable[[Claim], str],
+    registered: Sequence[Registration] = (),
 ) -> list[Verdict]:
     """Returns a verdict on every claim of one study; its findings, including those not judged here, are one family.
 
-    Manipulation checks are not findings: they are a family of their own. ``registration`` returns a claim's
-    registration status, e.g. ``registered``.
+    Manipulation checks are not findings: they are a family of their own. ``status`` returns a claim's registration
+    status, e.g. ``registered``; ``registered`` are the registrations that may state it.
     """
     estimates = [(claim, estimate(claim, evidence)) for claim in claims]  # which numbers
     verdicts: dict[int, Verdict] = {}
@@ -173,8 +174,9 @@ def decide_claims(
         decisions = decide_family([claim for claim, _ in members.values()], weighed, unjudged)  # which outcome
         for (index, (claim, made)), weight, decision in zip(members.items(), weighed, decisions, strict=True):
             verdict = Verdict(
-                claim, Outcome.INVALID, made.problem, registration(claim), made.points, made.checks, made.notes,
+                claim, Outcome.INVALID, made.problem, status(claim), made.points, made.checks, made.notes,
                 settings=named_settings(claim, evidence), setup=setup_label(claim, evidence),
+                registered=registration_of(claim, registered),
                 interval_level=made.level, family_size=len(members) + unjudged,
             )  # fmt: skip
             if weight is not None and decision is not None:
