@@ -348,7 +348,7 @@ def steps_to_judge(root: Path, seeds: int) -> tuple[int, int]:
     """
     claim = read_claims(_file(root / "claims.toml", OWN.replace("spiky", "mine")))
     directory = Directory(root / "runs")
-    register_claims(directory, claim, seeds=range(seeds))
+    register(directory, claim, seeds=range(seeds))
     for seed in range(seeds):
         for arm in ARMS[:2]:
             spec = RunSpec("mine", arm, seed, {"lr": 0.1}, 1, "source")
