@@ -115,12 +115,12 @@ def measure(root: Path, shape: Shape) -> Iterator[Measured]:
     settings = [word for name, value in fields.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     page = root.parent / f"{root.name}.html"
     commands = {
-        "run, nothing to do": (["run", "depth", "--dir", str(root), "--n-seeds", str(shape.seeds), *settings], 5.0),
-        "judge": (["judge", str(root)], 15.0),
-        "report": (["report", str(root), "-o", str(page)], 20.0),
-        "figure": (["figure", "--dir", str(root), "--where", f"lr={fields['lr']}"], 15.0),
-        "show": (["show", "--dir", str(root)], 8.0),
-        "watch": (["watch", str(root), "--once"], 3.0),
+        "run, nothing to do": (["run", "depth", "--dir", str(root), "--n-seeds", str(shape.seeds), *settings], 3.0),
+        "judge": (["judge", str(root)], 8.0),
+        "report": (["report", str(root), "-o", str(page)], 10.0),
+        "figure": (["figure", "--dir", str(root), "--where", f"lr={fields['lr']}"], 12.0),
+        "show": (["show", "--dir", str(root)], 3.0),
+        "watch": (["watch", str(root), "--once"], 2.0),
     }
     for name, (words, limit) in commands.items():
         cost = cpu_seconds(words)

@@ -64,9 +64,8 @@ def kind_of(mode: int) -> str | None:
     return next((words for is_kind, words in _KINDS.items() if is_kind(mode)), "not a regular file")
 
 
-@contextlib.contextmanager
-def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
-    """Opens a file; yields its descriptor and its size."""
+def _open(path: AnyPath, limit: int, follow: bool) -> tuple[int, int]:
+    """Opens a regular file of at most ``limit`` bytes; returns its descriptor, for the caller to close, and size."""
     try:
         # Plain system calls: a directory of ten thousand runs has forty thousand files.
         handle = os.open(path, _FLAGS | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
@@ -85,6 +84,17 @@ def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]
             raise KymographError(f"{path} is {kind}, not a file; it was not read")
         if size > limit:
             raise KymographError(f"{path} has {size:,} bytes, more than the limit of {limit:,}; it was not read")
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle, size
+
+
+@contextlib.contextmanager
+def _opened(path: AnyPath, limit: int, follow: bool) -> Iterator[tuple[int, int]]:
+    """Opens a file as `_open` does, and closes it; yields its descriptor and its size."""
+    handle, size = _open(path, limit, follow)
+    try:
         yield handle, size
     except OSError as error:
         raise KymographError(f"cannot read {path}: {error.strerror}") from None
@@ -112,7 +122,8 @@ def read_bytes(
         start: how many bytes at its beginning to leave out.
     """
     advice = f"; {remedy}" if remedy else ""
-    with _opened(path, limit, follow) as (handle, size):
+    handle, size = _open(path, limit, follow)
+    try:
         if recorded is not None and size != recorded.get("bytes"):
             raise KymographError(f"{path} is cut off or edited{advice}")
         if start:
@@ -120,6 +131,10 @@ def read_bytes(
         content = os.read(handle, size)
         while len(content) < size and (more := os.read(handle, min(size - len(content), _CHUNK))):
             content += more
+    except OSError as error:
+        raise KymographError(f"cannot read {path}: {error.strerror}") from None
+    finally:
+        os.close(handle)
     if recorded is not None and hashlib.sha256(content).hexdigest() != recorded.get("sha256"):
         raise KymographError(f"{path} was cut off or edited after the run{advice}")
     return content

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ PackedRecord = Mapping[str, bytes]
 """The files of a run by name, ready to be written."""
 _FILES = {CONFIG, ARRAYS, SUMMARY, CHECKPOINT, TRACEBACK}
 _SHA256 = re.compile("[0-9a-f]{64}")
-_SCALARS = (str, int, float, bool, type(None))
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _PROVENANCE: Mapping[str, type] = {
     "versions": dict, "hardware": dict, "notes": list, "log": list, "stack": dict, "threads": int, "device": str,
     "code": str,
@@ -280,14 +280,14 @@ def read_file(directory: AnyPath, name: str, status: RunStatus, limit: int = MAX
     return read_bytes(path, limit, follow=False, recorded=status.files[name], remedy=_recompute(directory))
 
 
-def check_sizes(directory: AnyPath, status: RunStatus) -> None:
-    """Raises unless every file named in a run's status exists and has the stated size."""
-    for name, recorded in status.files.items():
+def check_sizes(directory: AnyPath, status: RunStatus, names: Collection[str] | None = None) -> None:
+    """Raises unless the files ``names`` (default: all that a run's status names) exist and have the stated sizes."""
+    for name in status.files if names is None else names:
         try:
             size = os.stat(f"{directory}/{name}").st_size
         except OSError:
             raise _damaged(directory, name, f"is missing from a {status.status} run") from None
-        if size != recorded["bytes"]:
+        if size != status.files[name]["bytes"]:
             raise _damaged(directory, name, "is cut off or edited")
 
 
@@ -306,7 +306,7 @@ def read_summary(directory: AnyPath, status: RunStatus) -> StoredSummary:
     """Reads the summary of a finished run."""
     content = read_versioned_json(f"{directory}/{SUMMARY}", status.files[SUMMARY])
     summary = content.get("summary")
-    if not isinstance(summary, dict) or not all(isinstance(value, _SCALARS) for value in summary.values()):
+    if not isinstance(summary, dict) or not _SCALARS.issuperset(map(type, summary.values())):
         raise _damaged(directory, SUMMARY, "does not contain one number per key")
     numbers = {
         name: INFINITIES.get(value, value) if isinstance(value, str) else value for name, value in summary.items()
@@ -399,7 +399,7 @@ def _layout(content: bytes, path: AnyPath) -> tuple[TensorHeader, Mapping[str, A
 
 
 def _are_names(sites: Any) -> bool:
-    return isinstance(sites, list) and all(isinstance(site, str) for site in sites) and len({*sites}) == len(sites)
+    return isinstance(sites, list) and {str}.issuperset(map(type, sites)) and len({*sites}) == len(sites)
 
 
 def _is_checksum(recorded: Any) -> bool:

@@ -189,10 +189,9 @@ class StoredRun:
         """When the run was stored, in UTC."""
         return self._status.written
 
-    def check_sizes(self) -> None:
-        """Raises unless the files of a finished run have the sizes that its status states."""
-        if self.has_results:
-            record.check_sizes(self._path, self._status)
+    def check_network_size(self) -> None:
+        """Raises unless the run's stored network, if any, has the size that the status states."""
+        record.check_sizes(self._path, self._status, self._status.files.keys() & {record.CHECKPOINT})
 
     @functools.cached_property
     def _summary(self) -> record.StoredSummary:

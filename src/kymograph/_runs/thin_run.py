@@ -85,13 +85,13 @@ class ThinRun(StoredRun):
     def check_network(self) -> None:
         """Does nothing: the trained network was left out."""
 
-    def check_sizes(self) -> None:
-        """Does nothing: sizes are those of the full record."""
+    def check_network_size(self) -> None:
+        """Does nothing, for the same reason."""
 
 
 def stored_run(directory: Path, planned: RunSpec | None = None) -> StoredRun:
     """Returns the run in ``directory``, thin or whole; ``planned`` is its identity, if it is known from the log."""
-    return ThinRun(directory, planned) if is_file(directory / DOCUMENT) else StoredRun(directory, planned)
+    return ThinRun(directory, planned) if is_file(f"{directory}/{DOCUMENT}") else StoredRun(directory, planned)
 
 
 def left_out_of(runs: Iterable[StoredRun]) -> list[str]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from kymograph._cli.main import main
 from kymograph._pictures.live import terminal
 from kymograph._pictures.live.reading import read_state
-from kymograph._pictures.live.state import RunCounts
+from kymograph._pictures.live.state import MOST_ARMS, RunCounts
 from kymograph._pictures.live.terminal import BLOCKS, format_counts, spark, watch
 from kymograph._runs.declaration import FILE as DECLARATION
 from kymograph._runs.record import RunResult, RunSeries
@@ -199,7 +199,7 @@ def test_a_process_on_another_host_is_shown_with_its_host(tmp_path: Path) -> Non
 
 
 def test_of_very_many_settings_those_that_are_not_done_are_shown(tmp_path: Path) -> None:
-    runs = [specs(1, lr=float(number))[0] for number in range(terminal.MOST_ARMS + 5)]
+    runs = [specs(1, lr=float(number))[0] for number in range(MOST_ARMS + 5)]
     plan(tmp_path, runs)
     for run in runs[:-1]:
         finish(tmp_path, run)

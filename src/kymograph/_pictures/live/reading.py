@@ -31,6 +31,7 @@ from kymograph._pictures.live.state import (
     ProcessState,
     RunCounts,
     StudyState,
+    arms_in_detail,
     headlines,
     remaining_seconds,
     trace_series,
@@ -55,7 +56,8 @@ from kymograph._sweep.heartbeat import PARTIAL, RUNNING, Beat, read_beats
 
 _MOST_RECORDS = 1 << 16
 _WITH_RESULTS = ("finished", "diverged")
-_RECORD_FILES = (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT, THIN_ARRAYS, THIN_DOCUMENT)
+_RECORD_FILES = (STATUS, CONFIG, SUMMARY, ARRAYS, CHECKPOINT)
+_THIN_FILES = (THIN_ARRAYS, THIN_DOCUMENT)
 
 
 _records: dict[Path, tuple[tuple[Stamp | None, ...], StoredRun | KymographError]] = {}
@@ -71,8 +73,8 @@ def checked_record(
             _records.clear()
         try:
             record = stored_run(directory, planned)
-            record.check_sizes()
             record.check(keep=False)
+            record.check_network_size()
         except KymographError as error:
             record = KymographError(str(error))  # without a traceback, which would keep the content alive
         _records[directory] = stamps, record
@@ -154,7 +156,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
         eta=_eta(groups, counts, working, now),
         processes=tuple(_process(beat, {run.id: run for run in every}) for beat in shown),
         lost=tuple(LostRunState(run.arm, run.seed, run.condition, run.reason) for run in lost),
-        arms=tuple(_arm(declaration, label, members, styles) for label, members in groups.items()),
+        arms=tuple(_arms(declaration, groups, styles)),
         superseded=len(every) - len(runs),
         notes=tuple(notes),
         progress=counts.done + counts.failed + sum(done),
@@ -164,6 +166,8 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
 def _read_run(directory: Path, planned: RunSpec | None, beats: Sequence[Beat]) -> RunState | None:
     """Returns the state of one run; None for a directory that is not a run."""
     stamps = tuple(stamp_of(f"{directory}/{name}") for name in _RECORD_FILES)
+    if stamps[_RECORD_FILES.index(ARRAYS)] is None:
+        stamps += tuple(stamp_of(f"{directory}/{name}") for name in _THIN_FILES)
     condition: Condition
     if stamps[0] is None:
         if planned is None:
@@ -195,17 +199,26 @@ def _count(runs: Sequence[RunState]) -> RunCounts:
     return RunCounts(**{field.name: conditions.count(field.name) for field in dataclasses.fields(RunCounts)})
 
 
-def _arm(declaration: Declaration, name: str, runs: Sequence[RunState], styles: Mapping[str, ArmStyle]) -> ArmState:
+def _arms(
+    declaration: Declaration, groups: Mapping[str, Sequence[RunState]], styles: Mapping[str, ArmStyle]
+) -> Iterator[ArmState]:
+    counts = [_count(runs) for runs in groups.values()]
+    in_detail = set(arms_in_detail(counts))
+    for index, (name, runs) in enumerate(groups.items()):
+        style = styles[runs[0].arm]
+        plain = ArmState(name, counts[index], (), None, style.label + name.removeprefix(runs[0].arm), style.colour)
+        yield _with_numbers(plain, declaration, runs) if index in in_detail else plain
+
+
+def _with_numbers(arm: ArmState, declaration: Declaration, runs: Sequence[RunState]) -> ArmState:
     finished = sorted((run for run in runs if run.condition in _WITH_RESULTS), key=lambda run: run.seed)
     latest = max(finished, key=lambda run: run.ended_at, default=None)
-    style = styles[runs[0].arm]
-    return ArmState(
-        name,
-        _count(runs),
-        headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
-        None if latest is None or latest.stored is None else trace_series(latest.stored, traced_names(declaration)),
-        style.label + name.removeprefix(runs[0].arm),
-        style.colour,
+    return dataclasses.replace(
+        arm,
+        headlines=headlines(declaration, [run.stored.summary for run in finished if run.stored is not None]),
+        trace=None
+        if latest is None or latest.stored is None
+        else trace_series(latest.stored, traced_names(declaration)),
     )
 
 

@@ -117,11 +117,22 @@ class ArmState:
     name: str
     counts: RunCounts
     headlines: tuple[Headline, ...]
+    """Empty for an arm that is not shown in detail."""
     trace: TracedSeries | None
     label: str = ""
     """What the study calls the arm; with the settings, where it was run with several."""
     colour: int = 0
     """Its colour in figures and reports, as a position among `kymograph._pictures.styles.COLOURS`."""
+
+
+MOST_ARMS = 60
+"""How many arms of a study are shown in detail."""
+
+
+def arms_in_detail(counts: Sequence[RunCounts]) -> list[int]:
+    """Returns the indices of the arms that are shown in detail: all, or if there are many, unfinished first."""
+    indices = sorted(range(len(counts)), key=lambda index: counts[index].done == counts[index].planned)
+    return sorted(indices[:MOST_ARMS])
 
 
 @dataclass(frozen=True)
@@ -179,10 +190,16 @@ class LiveState:
 
 def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) -> tuple[Headline, ...]:
     """Returns the headline numbers over the ``summaries`` of an arm's finished runs, in the order of their seeds."""
-    numeric = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
-    labels = {key: label for key, label in declaration.headlines.items() if key in numeric}
+    labels = {
+        key: label
+        for key, label in declaration.headlines.items()
+        if any(key in summary and _may_be_number(summary[key]) for summary in summaries)
+    }
+    if not labels:
+        numeric = dict.fromkeys(key for summary in summaries for key, value in summary.items() if _may_be_number(value))
+        labels = {key: key for key in list(numeric)[:SHOWN]}
     shown = []
-    for key, label in (labels or {key: key for key in list(numeric)[:SHOWN]}).items():
+    for key, label in labels.items():
         values = [summary.get(key) for summary in summaries]
         number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
         ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None

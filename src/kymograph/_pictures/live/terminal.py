@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kymograph._pictures.live.reading import Watcher
-from kymograph._pictures.live.state import ArmState, LiveState, LostRunState, ProcessState, RunCounts, StudyState
+from kymograph._pictures.live.state import (
+    ArmState,
+    LiveState,
+    LostRunState,
+    ProcessState,
+    RunCounts,
+    StudyState,
+    arms_in_detail,
+)
 from kymograph._rounding import number_text
 from kymograph._runs.locating import check_directory
 from kymograph._wording import format_duration, line_width
@@ -23,8 +31,6 @@ INTERVAL = 0.5
 BLOCKS = "▁▂▃▄▅▆▇█"
 MOST_LOST = 3
 """The most failed and damaged runs listed per study."""
-MOST_ARMS = 60
-"""The most rows of a table of arms: a grid of settings has hundreds."""
 _SEEDS, _TRACE = 10, 20  # the most blocks of a sparkline over seeds, and of one over training
 
 
@@ -221,10 +227,7 @@ def format_runs(process: ProcessState) -> str:
 
 def _arms_to_show(arms: Sequence[ArmState]) -> Sequence[ArmState]:
     """Returns the arms to show, in their order: all of them, or, if there are too many, preferably unfinished ones."""
-    if len(arms) <= MOST_ARMS:
-        return arms
-    indices = sorted(range(len(arms)), key=lambda index: arms[index].counts.done == arms[index].counts.planned)
-    return [arms[index] for index in sorted(indices[:MOST_ARMS])]
+    return [arms[index] for index in arms_in_detail([arm.counts for arm in arms])]
 
 
 def _format_rest(arms: Sequence[ArmState], shown: Sequence[ArmState]) -> str:
