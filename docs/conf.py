@@ -35,4 +35,6 @@ def _literal_blocks(app, what, name, obj, options, lines):
 def setup(app):
     """Registers the hook, to run before napoleon reads the sections."""
     app.connect("autodoc-process-docstring", _literal_blocks, priority=400)
+
+
 myst_heading_anchors = 3  # headings that pages link to, as GitHub names them

@@ -402,3 +402,42 @@ def test_a_claim_needs_neither_setup_nor_origin() -> None:
     )
     assert short == spelt and short.hash == spelt.hash
     assert [*short.content][:5] == ["name", "study", "setup", "text", "origin"], "as they are stored"
+
+
+# What the functions take
+
+
+def test_a_report_is_of_a_directory_or_of_a_store(beside: Path) -> None:
+    whole = kymograph.report("runs", "whole.html").read_text()
+    some = kymograph.report(kymograph.Store.open("runs").select(seeds=[42, 123, 456]), "deep/er/some.html").read_text()
+    assert "sharpness: warmup &lt; constant" in whole and "sharpness: warmup &lt; constant" in some
+    assert len(some) < len(whole) and "3 of 10 registered seeds" in some
+    mine = [kymograph.Claim.compare("sharpness", "constant", ">", 1.5, scale="difference", name="mine")]
+    stated = [dataclasses.replace(claim, study="warmup") for claim in mine]
+    assert "mine" in kymograph.report("runs", "mine.html", claims=stated, title="Mine").read_text()
+    with pytest.raises(kymograph.KymographError, match="these runs are in no directory"):
+        kymograph.report(kymograph.Store([]), "none.html")
+    assert not Path("none.html").exists()
+
+
+def test_claims_are_registered_from_a_list_a_file_or_a_study(beside: Path) -> None:
+    claim = dataclasses.replace(kymograph.Claim.compare("sharpness", "warmup", "<", "constant"), study="warmup")
+    Path("claims.py").write_text(
+        "import dataclasses, kymograph as ky\n"
+        'CLAIMS = [dataclasses.replace(ky.Claim.compare("sharpness", "warmup", "<", "constant"), study="warmup")]\n'
+    )
+    one, other = (kymograph.register(name, given) for name, given in (("a", [claim]), ("b", Path("claims.py"))))
+    assert one[0].claims == other[0].claims
+    (of_study,) = kymograph.register("c", "warmup.py")
+    assert of_study.terms.settings.of("warmup")["warmup_steps"] == 2, "the study's code says what its arms are"
+
+
+def test_verify_takes_a_directory_or_a_bundle(beside: Path) -> None:
+    from kymograph._sharing.bundle import write_bundle
+
+    write_bundle("runs", "runs.zip", {})
+    packed = kymograph.verify("runs.zip")
+    assert packed[0].what == "the bundle" and all(result.holds for result in packed)
+    assert [result.what for result in packed[1:]] == [result.what for result in kymograph.verify("runs")]
+    with pytest.raises(kymograph.KymographError, match=r"there is no|contains no runs"):
+        kymograph.verify("nowhere")

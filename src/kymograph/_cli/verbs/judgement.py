@@ -110,13 +110,12 @@ def register_verb(words: list[str]) -> int:
     options = parse(RegisterOptions, words, "kymograph register")
     from kymograph._claims.claim_files import named_claims
     from kymograph._claims.power import price_of_looks
-    from kymograph._claims.registration import register as register_claims
-    from kymograph._claims.registration import runs_before
+    from kymograph._claims.registration import register, runs_before
 
     claims, studies = named_claims(options.claims)
     settings, seeds = settings_from(options.where), seeds_from(options.seeds)
     directory = Directory(options.dir)
-    for registration in register_claims(
+    for registration in register(
         directory, claims, seeds, looks=options.looks, settings=settings or None, studies=studies
     ):
         terms = registration.terms

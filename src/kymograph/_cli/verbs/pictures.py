@@ -217,15 +217,12 @@ class ReportOptions:
 def report_verb(words: list[str]) -> int:
     """Writes the page and prints its path; names the runs that could not be read."""
     options = parse(ReportOptions, words, "kymograph report")
-    from kymograph._claims.judge import judge
-    from kymograph._pictures.report.page import TITLE, write_report
+    from kymograph._pictures.report.page import TITLE, report
     from kymograph._runs.directory import read_directory
 
     study = named_study(options.study)
     directory = read_directory(directory_of_runs(options.directory), study.name)
-    verdicts = judge(directory, options.claims, studies=study.code)
-    title = options.title or TITLE
-    print(write_report(directory, verdicts, Path(options.output), title=title, studies=study.code))
+    print(report(directory, options.output, claims=options.claims, studies=study.code, title=options.title or TITLE))
     return 0
 
 

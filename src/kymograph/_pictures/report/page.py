@@ -225,7 +225,7 @@ def report(
     """
     known = list(studies)
     if not isinstance(runs, Store):
-        directory = (runs if isinstance(runs, Directory) else Directory(runs)).checked()
+        directory = runs if isinstance(runs, Directory) else Directory(runs).checked()
         verdicts = judge(directory, claims, studies=known)
         return write_report(directory, verdicts, Path(output), title=title, studies=known)
     if runs.root is None:
