@@ -36,7 +36,7 @@ WITHOUT_TORCH = (
     "kymograph._sweep.engines.slurm", "kymograph._studies.loading", "kymograph._claims.judge",
     "kymograph._selftest.rates",
     "kymograph._experiments.running", "kymograph._pictures.curves", "kymograph._pictures.kymograph",
-    "kymograph._pictures.figures", "kymograph._pictures.report.page", "kymograph._pictures.live.terminal",
+    "kymograph._pictures.figures", "kymograph._pictures.report_page.page", "kymograph._pictures.live.terminal",
     "kymograph._pictures.live.web", "kymograph._sharing.verify", "kymograph._cli.main",
     "kymograph_studies.clipping.figures", "kymograph_studies.depth.figures", "kymograph_studies.snapshot.figures",
     "kymograph_studies.calibration.figures", "kymograph_studies.audit.figures", "kymograph_studies.audit.checkpoint",
@@ -246,8 +246,8 @@ OUR_OWN = {
     "_cli/output.py": {"open"},  # the null device, to write to
     "_cli/verbs/experiment.py": {"read_text", "read_bytes"},  # our own templates; a file as long as what it would write
     "_pictures/live/web.py": {"loads"},  # the state that this process has just made
-    "_pictures/report/methods.py": {"loads"},  # a text that was made a line before
-    "_pictures/report/assets.py": {"read_text"},  # the package's own templates
+    "_pictures/report_page/methods.py": {"loads"},  # a text that was made a line before
+    "_pictures/report_page/assets.py": {"read_text"},  # the package's own templates
     "_runs/log.py": {"open"},  # this process's own segment, to append to
     "_runs/provenance.py": {"read_bytes", "read_text"},  # our own source; /proc/cpuinfo, whose size is 0
     "_runs/resume.py": {"load"},  # tensors whose header was checked

@@ -20,7 +20,7 @@ import pytest
 import kymograph
 from kymograph import _registry as registry
 from kymograph._cli.main import main
-from kymograph._pictures.report.sections import PANELS
+from kymograph._pictures.report_page.sections import PANELS
 from kymograph._studies.loading import built_in_studies
 from tests.science.data import archive
 from tests.test_public_face import EXTENSIONS, public_names

@@ -187,7 +187,7 @@ def write(store, path):
 """A sentence instead of a picture."""
 from markupsafe import Markup
 
-from kymograph._pictures.report.charts import Chart, Panel, table_data
+from kymograph._pictures.report_page.charts import Chart, Panel, table_data
 
 PART = {"about": "a sentence", "order": 99}
 
@@ -300,7 +300,7 @@ HOMES = {
     "rule": "kymograph_studies/rules", "data set": "kymograph_studies/data", "model": "kymograph_studies/models",
     "null": "kymograph_studies/analysis", "quantity": "kymograph/_probes/quantities", "figure": "kymograph/_pictures",
     "engine": "kymograph/_sweep/engines", "verb": "kymograph/_cli/verbs", "format": "kymograph/_runs/formats",
-    "panel": "kymograph/_pictures/report",
+    "panel": "kymograph/_pictures/report_page",
 }  # fmt: skip
 
 

@@ -249,11 +249,12 @@ def test_every_module_that_is_not_for_authors_is_private() -> None:
     assert {name for name in modules if not name.startswith("_")} == set(EXTENSIONS)
 
 
-def test_no_module_has_the_name_of_a_public_function() -> None:
+def test_no_room_has_the_name_of_a_public_function() -> None:
     """Importing `kymograph.report` would replace the function `kymograph.report` by the module."""
     modules = {path.stem for path in PACKAGE.iterdir()}
+    packages = {path.parent.name for path in PACKAGE.rglob("__init__.py")} - {PACKAGE.name}
     for name in kymograph.__all__:
-        assert name not in modules, f"kymograph/{name}.py shadows kymograph.{name}"
+        assert name not in modules | packages, f"a room is called {name}, as the function kymograph.{name}"
 
 
 # Types
@@ -381,7 +382,7 @@ STILL_PRIVATE = {
     "kymograph._cli.output", "kymograph._errors", "kymograph._experiments.result_text",
     "kymograph._experiments.running", "kymograph._experiments.stages", "kymograph._io.documents",
     "kymograph._io.files", "kymograph._io.pickles", "kymograph._io.tensors", "kymograph._io.writing",
-    "kymograph._pictures.curves", "kymograph._pictures.figures", "kymograph._pictures.report.page",
+    "kymograph._pictures.curves", "kymograph._pictures.figures", "kymograph._pictures.report_page.page",
     "kymograph._pictures.saving", "kymograph._pictures.scales", "kymograph._pictures.series",
     "kymograph._pictures.styles", "kymograph._pictures.verdict_table", "kymograph._rounding",
     "kymograph._runs.declaration", "kymograph._runs.directory", "kymograph._runs.log",

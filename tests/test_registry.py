@@ -17,7 +17,7 @@ REGISTRIES = {
     "kymograph.studies": "",
     "kymograph.verbs": "kymograph._cli.verbs",
     "kymograph.figures": "kymograph._pictures",
-    "kymograph.panels": "kymograph._pictures.report",
+    "kymograph.panels": "kymograph._pictures.report_page",
     "kymograph.formats": "kymograph._runs.formats",
     "kymograph.quantities": "kymograph._probes.quantities",
     "kymograph.engines": "kymograph._sweep.engines",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kymograph._experiments.recorded_loop import RecordedRun as RecordedRun, record as record
     from kymograph._experiments.running import run as run
     from kymograph._pictures.figures import figure as figure
-    from kymograph._pictures.report.page import report as report
+    from kymograph._pictures.report_page.page import report as report
     from kymograph._probes.probe import Probe as Probe
     from kymograph._runs.declaration import Arm as Arm, SeriesDisplay as SeriesDisplay
     from kymograph._runs.formats import export as export

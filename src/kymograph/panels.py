@@ -22,11 +22,11 @@
 (['0.001', '0.01'], '0.1235', True)
 """
 
-from kymograph._pictures.report.charts import (
+from kymograph._pictures.report_page.charts import (
     Chart as Chart, ChartRequest as ChartRequest, Key as Key, Panel as Panel, table_data as table_data,
 )  # fmt: skip
-from kymograph._pictures.report.sections import PANELS as PANELS
-from kymograph._pictures.report.svg import (
+from kymograph._pictures.report_page.sections import PANELS as PANELS
+from kymograph._pictures.report_page.svg import (
     Frame as Frame, Scale as Scale, axes as axes, element as element, labels as labels, number as number,
     picture as picture, scale_over as scale_over,
 )  # fmt: skip

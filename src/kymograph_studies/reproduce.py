@@ -22,7 +22,7 @@ from kymograph._experiments.running import choose_seeds, run_sweep
 from kymograph._experiments.stages import ComputeOptions
 from kymograph._io.files import check_inside
 from kymograph._pictures.figures import file_name
-from kymograph._pictures.report.page import write_report
+from kymograph._pictures.report_page.page import write_report
 from kymograph._pictures.verdict_table import MARGIN, count_text, print_verdicts, unbroken, write_verdicts
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import code_hash

@@ -16,7 +16,7 @@ WARM = (
     "kymograph_studies.audit.questions", "kymograph_studies.audit.checkpoint", "kymograph_studies.reproduce",
     "kymograph_studies.calibration.checkpoint", "kymograph_studies.training.trained_networks",
     "kymograph_studies.variance", "kymograph._experiments.running", "kymograph._pictures.figures",
-    "kymograph._pictures.report.page", "kymograph._pictures.verdict_table", "kymograph._sharing.bundle",
+    "kymograph._pictures.report_page.page", "kymograph._pictures.verdict_table", "kymograph._sharing.bundle",
     "kymograph._sharing.verify",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import kymograph
 from kymograph._errors import KymographError
 from kymograph._pictures import claim_figures
 from kymograph._pictures.figures import figure_names
-from kymograph._pictures.report.assets import template
+from kymograph._pictures.report_page.assets import template
 from kymograph._pictures.styles import COLOURS
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.store import Store

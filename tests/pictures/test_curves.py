@@ -11,7 +11,7 @@ from kymograph._pictures import curves, kymograph
 from kymograph._pictures.canvas import LabFigure
 from kymograph._pictures.curves import name_band, seed_curves
 from kymograph._pictures.figures import figure, figure_names
-from kymograph._pictures.report.sections import section_of
+from kymograph._pictures.report_page.sections import section_of
 from kymograph._pictures.scales import SD
 from kymograph._pictures.series import binned
 from kymograph._runs.declaration import OVER_DEPTH, Arm, Declaration, SeriesDisplay

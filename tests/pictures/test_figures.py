@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from kymograph._errors import KymographError
 from kymograph._pictures import FIGURES, curves, figures
 from kymograph._pictures.figures import figure, figure_names
-from kymograph._pictures.report.sections import section_of
+from kymograph._pictures.report_page.sections import section_of
 from kymograph._pictures.saving import save_figure
 from kymograph._pictures.styles import COLOURS
 from kymograph._runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay

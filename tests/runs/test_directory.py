@@ -13,7 +13,7 @@ import pytest
 import kymograph
 from kymograph._claims.judge import judge
 from kymograph._errors import KymographError
-from kymograph._pictures.report.page import write_report
+from kymograph._pictures.report_page.page import write_report
 from kymograph._runs.declaration import write_declaration
 from kymograph._runs.directory import Directory, read_directory, select
 from kymograph._runs.record import RunResult

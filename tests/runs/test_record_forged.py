@@ -16,7 +16,7 @@ from safetensors.numpy import save
 from kymograph._claims.judge import judge
 from kymograph._errors import KymographError
 from kymograph._pictures.live.reading import read_state
-from kymograph._pictures.report.page import write_report
+from kymograph._pictures.report_page.page import write_report
 from kymograph._runs.directory import Directory, read_directory, select
 from kymograph._runs.formats import export
 from kymograph._runs.listing import named_runs, run_table

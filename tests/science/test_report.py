@@ -16,9 +16,9 @@ from kymograph._claims.verdict import Verdicts
 from kymograph._experiments.result_text import headline_table
 from kymograph._pictures.live.reading import read_state
 from kymograph._pictures.live.state import LiveState, StudyState
-from kymograph._pictures.report.charts import Chart, ChartRequest
-from kymograph._pictures.report.page import build_page
-from kymograph._pictures.report.sections import PANELS
+from kymograph._pictures.report_page.charts import Chart, ChartRequest
+from kymograph._pictures.report_page.page import build_page
+from kymograph._pictures.report_page.sections import PANELS
 from kymograph._rounding import number_text
 from kymograph._runs.declaration import Declaration, SeriesDisplay, read_declaration
 from kymograph._runs.log import DIRECTORY
@@ -79,7 +79,7 @@ import sys
 sys.modules["torch"] = None
 from kymograph._runs.store import Store
 from kymograph._claims.judge import judge
-from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report_page.page import build_page
 store = Store.open({str(depth_store.root)!r})
 assert len(build_page(store, judge(store), now="now")) > 10_000
 """

@@ -8,10 +8,10 @@ from pathlib import Path
 from kymograph._claims.registration import REGISTRATION
 from kymograph._claims.verdict import Verdicts
 from kymograph._experiments.stages import ComputeOptions
-from kymograph._pictures.report.charts import Chart, ChartRequest
-from kymograph._pictures.report.page import build_page
-from kymograph._pictures.report.sections import PANELS, section_of
-from kymograph._pictures.report.svg import Frame
+from kymograph._pictures.report_page.charts import Chart, ChartRequest
+from kymograph._pictures.report_page.page import build_page
+from kymograph._pictures.report_page.sections import PANELS, section_of
+from kymograph._pictures.report_page.svg import Frame
 from kymograph._runs.declaration import Declaration, SeriesDisplay
 from kymograph._runs.log import Log
 from kymograph._runs.record import RunResult

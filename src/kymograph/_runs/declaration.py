@@ -90,7 +90,7 @@ class SeriesDisplay:
         site: the one site to draw as curves, for a series with a value per site (e.g. per layer).
         forms: the kinds of chart: ``curves`` over training (at ``site``, for a series with sites); for a series with
             sites, ``kymograph``, sites against training time with values as colours, and ``profile``, the last values
-            against the sites. A package can add others (`kymograph._pictures.report.sections`).
+            against the sites. A package can add others (`kymograph._pictures.report_page.sections`).
         options: those of particular forms: ``sites``, what the sites are called (``layer``), for ``kymograph`` and
             ``profile``; ``relative``, whether a kymograph is first shown relative to its start; ``numbers``, the
             summary numbers that describe the series, so that claims about them are linked to its charts.

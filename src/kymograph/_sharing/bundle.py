@@ -184,7 +184,7 @@ def _check_number(names: Iterable[str], directory: Path) -> None:
 def _report(directory: Directory, studies: Mapping[str, Study[Any]]) -> str:
     """Returns the report of the runs; its time stamp is the log's, so that the same runs give the same bytes."""
     from kymograph._claims.judge import judge
-    from kymograph._pictures.report.page import build_page  # loads plotting code, which verifying does not need
+    from kymograph._pictures.report_page.page import build_page  # loads plotting code, which verifying does not need
 
     verdicts = judge(directory, studies=studies.values())
     times = [entry.time for entry in directory.log.entries.values()]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph._pictures.report.charts import ARMS_PER_PANEL, ArmGroup, group_arms
+from kymograph._pictures.report_page.charts import ARMS_PER_PANEL, ArmGroup, group_arms
 
 ARMS = st.lists(st.text("abc", min_size=1), unique=True, max_size=30)
 

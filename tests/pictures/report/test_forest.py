@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kymograph._claims.verdict import Outcome
-from kymograph._pictures.report.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
+from kymograph._pictures.report_page.forest import FARTHEST, WIDTH, forest_axis, forest_row, in_margins, position
 from tests.pictures.report.pages import claim, make_verdicts
 
 

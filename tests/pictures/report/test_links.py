@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from kymograph._claims.claim import Measure, Side
-from kymograph._pictures.report.links import link_claims, series_of
-from kymograph._pictures.report.sections import section_of
-from kymograph._pictures.report.verdicts import claim_view
+from kymograph._pictures.report_page.links import link_claims, series_of
+from kymograph._pictures.report_page.sections import section_of
+from kymograph._pictures.report_page.verdicts import claim_view
 from kymograph._runs.declaration import Declaration, SeriesDisplay
 from tests.pictures.report.pages import make_runs, make_verdicts
 

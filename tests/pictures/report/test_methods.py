@@ -6,8 +6,8 @@ import pytest
 
 from kymograph._claims.verdict import Verdicts
 from kymograph._cli.main import main
-from kymograph._pictures.report.methods import methods, missing
-from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report_page.methods import methods, missing
+from kymograph._pictures.report_page.page import build_page
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Damaged
 from kymograph._runs.spec import RunSpec

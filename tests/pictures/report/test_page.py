@@ -22,7 +22,7 @@ import kymograph
 from kymograph._claims.claim import Claim
 from kymograph._claims.verdict import Outcome, Verdicts
 from kymograph._cli.main import main
-from kymograph._pictures.report.page import build_page, data_block, write_report
+from kymograph._pictures.report_page.page import build_page, data_block, write_report
 from kymograph._runs import record
 from kymograph._runs.declaration import FILE, Arm, Declaration, SeriesDisplay, write_declaration
 from kymograph._runs.directory import Directory
@@ -122,7 +122,7 @@ def test_data_blocks_hold_any_text_and_never_end_their_element(value: object) ->
 def test_two_pages_differ_in_the_time_stamp_alone(tmp_path: Path) -> None:
     store = make_runs(tmp_path)
     code = (
-        "import sys; from kymograph._runs.store import Store; from kymograph._pictures.report.page import build_page;"
+        "import sys; from kymograph import Store; from kymograph._pictures.report_page.page import build_page;"
         "from tests.pictures.report.pages import make_verdicts;"
         f"sys.stdout.write(build_page(Store.open({str(tmp_path)!r}), make_verdicts(), now='another time'))"
     )
@@ -369,7 +369,7 @@ def test_the_report_of_a_user_defined_study_needs_neither_its_code_nor_torch(tmp
 import sys
 sys.modules["torch"] = None  # importing torch now raises ImportError
 from kymograph._claims.judge import judge
-from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report_page.page import build_page
 from kymograph._runs.directory import Directory
 archive = Directory({str(tmp_path)!r}).checked()
 page = build_page(archive.store, judge(archive.store), now="now")

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kymograph._claims.verdict import Verdicts
-from kymograph._pictures.report.assets import template
-from kymograph._pictures.report.page import build_page
+from kymograph._pictures.report_page.assets import template
+from kymograph._pictures.report_page.page import build_page
 from kymograph._rounding import number_text
 from kymograph._runs.store import Store
 from tests.pictures.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts

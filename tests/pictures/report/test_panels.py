@@ -10,9 +10,9 @@ import pytest
 
 from kymograph import _registry as registry
 from kymograph._claims.verdict import Verdicts
-from kymograph._pictures.report.charts import Chart, ChartRequest
-from kymograph._pictures.report.page import build_page
-from kymograph._pictures.report.sections import PANELS
+from kymograph._pictures.report_page.charts import Chart, ChartRequest
+from kymograph._pictures.report_page.page import build_page
+from kymograph._pictures.report_page.sections import PANELS
 from kymograph._runs.declaration import Declaration, SeriesDisplay
 from kymograph._runs.store import Store
 from tests.pictures.report.pages import NOW, Outline, arm_in, declaring, make_runs, store_of
@@ -68,8 +68,8 @@ def test_a_profile_has_each_arms_last_values_along_its_sites(tmp_path: Path) -> 
 
 STRIP = '''
 """Every seed's last value as a dot."""
-from kymograph._pictures.report.charts import Chart, Key, Panel, table_data
-from kymograph._pictures.report.svg import Frame, element, picture
+from kymograph._pictures.report_page.charts import Chart, Key, Panel, table_data
+from kymograph._pictures.report_page.svg import Frame, element, picture
 
 PART = {"about": "every seed's last value as a dot", "order": 15}
 

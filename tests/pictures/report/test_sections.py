@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from kymograph._claims.verdict import Verdicts
-from kymograph._pictures.report.page import build_page
-from kymograph._pictures.report.sections import group_settings, section_of
-from kymograph._pictures.report.tables import Cell
+from kymograph._pictures.report_page.page import build_page
+from kymograph._pictures.report_page.sections import group_settings, section_of
+from kymograph._pictures.report_page.tables import Cell
 from kymograph._pictures.series import displays_of
 from kymograph._runs.declaration import Arm, Declaration, SeriesDisplay
 from kymograph._runs.record import RunResult

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph._pictures.report.charts import rounded
-from kymograph._pictures.report.svg import Scale, labels, linear_ticks, log_ticks, number
+from kymograph._pictures.report_page.charts import rounded
+from kymograph._pictures.report_page.svg import Scale, labels, linear_ticks, log_ticks, number
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))

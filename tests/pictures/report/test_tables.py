@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kymograph._pictures.report.tables import Cell, declared_tables, headline_table, number_cell
+from kymograph._pictures.report_page.tables import Cell, declared_tables, headline_table, number_cell
 from kymograph._runs.declaration import Declaration
 from tests.pictures.report.pages import make_runs
 

@@ -8,7 +8,7 @@ import pytest
 
 from kymograph._claims.claim import Measure, Side
 from kymograph._claims.verdict import Outcome, Verdict
-from kymograph._pictures.report.verdicts import claim_view, claimed_range, comparison_text, dot_plot, ordered
+from kymograph._pictures.report_page.verdicts import claim_view, claimed_range, comparison_text, dot_plot, ordered
 from kymograph._runs.declaration import Arm, Declaration
 from tests.pictures.report.pages import claim, make_verdicts
 

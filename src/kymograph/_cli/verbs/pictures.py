@@ -217,7 +217,7 @@ class ReportOptions:
 def report_verb(words: list[str]) -> int:
     """Writes the page and prints its path; names the runs that could not be read."""
     options = parse(ReportOptions, words, "kymograph report")
-    from kymograph._pictures.report.page import TITLE, report
+    from kymograph._pictures.report_page.page import TITLE, report
     from kymograph._runs.directory import read_directory
 
     study = named_study(options.study)

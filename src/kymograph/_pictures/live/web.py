@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kymograph._errors import KymographError
 from kymograph._pictures.live.reading import Watcher
-from kymograph._pictures.report.assets import arm_colours, template
+from kymograph._pictures.report_page.assets import arm_colours, template
 from kymograph._pictures.styles import html_mathematics
 from kymograph._rounding import number_text
 from kymograph._runs.locating import check_directory

@@ -19,7 +19,7 @@ EARLY = (
 
 def template(name: str) -> str:
     """Returns the text of one of the page's files."""
-    return (resources.files("kymograph._pictures.report") / "templates" / name).read_text(encoding="utf-8")
+    return (resources.files("kymograph._pictures.report_page") / "templates" / name).read_text(encoding="utf-8")
 
 
 def script() -> str:

@@ -19,12 +19,12 @@ from kymograph._claims.judge import judge
 from kymograph._claims.verdict import Verdicts
 from kymograph._errors import KymographError
 from kymograph._io.writing import make_directory, write_atomically
-from kymograph._pictures.report.assets import EARLY, policy, script, style, template
-from kymograph._pictures.report.forest import forest_axis, forest_ticks
-from kymograph._pictures.report.links import link_claims, runs_id
-from kymograph._pictures.report.methods import environments, methods, runs_by_arm
-from kymograph._pictures.report.sections import section_of
-from kymograph._pictures.report.verdicts import RANK, ClaimView, claim_view, ordered, sampled_by_rank
+from kymograph._pictures.report_page.assets import EARLY, policy, script, style, template
+from kymograph._pictures.report_page.forest import forest_axis, forest_ticks
+from kymograph._pictures.report_page.links import link_claims, runs_id
+from kymograph._pictures.report_page.methods import environments, methods, runs_by_arm
+from kymograph._pictures.report_page.sections import section_of
+from kymograph._pictures.report_page.verdicts import RANK, ClaimView, claim_view, ordered, sampled_by_rank
 from kymograph._pictures.styles import html_mathematics
 from kymograph._pictures.verdict_table import judged_text
 from kymograph._runs.declaration import Declaration

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from kymograph._claims.claim import ABSENCES, Claim
 from kymograph._claims.decision import direction_sign
 from kymograph._claims.verdict import Verdict, effect_text
-from kymograph._pictures.report.svg import Frame, element, picture
+from kymograph._pictures.report_page.svg import Frame, element, picture
 from kymograph._pictures.scales import has_margin
 
 WIDTH, HEIGHT = 300, 42

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from kymograph._errors import KymographError
-from kymograph._pictures.report.svg import Scale
+from kymograph._pictures.report_page.svg import Scale
 from kymograph._pictures.styles import ArmStyle, arm_styles
 from kymograph._runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph._runs.store import LabelledArray, Store

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kymograph._errors import KymographError
-from kymograph._pictures.report.charts import Chart, ChartRequest
-from kymograph._pictures.report.tables import (
+from kymograph._pictures.report_page.charts import Chart, ChartRequest
+from kymograph._pictures.report_page.tables import (
     NO_NOTES,
     Table,
     declared_tables,
@@ -88,7 +88,7 @@ def _by_settings(runs: Sequence[StoredRun], always: Collection[str]) -> list[tup
     return [groups[rank] for rank in sorted(groups)]
 
 
-PANELS = Registry("kymograph.panels", "kymograph._pictures.report", "draw")
+PANELS = Registry("kymograph.panels", "kymograph._pictures.report_page", "draw")
 MOST_DRAWN = 12
 """The most settings of a study that get charts; a page with hundreds of them would be too large to open."""
 

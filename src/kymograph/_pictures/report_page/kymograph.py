@@ -10,8 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, positions, rounded, scale_data, seeds_text
-from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, position_labels, scale_over
+from kymograph._pictures.report_page.charts import (
+    Chart,
+    ChartRequest,
+    Panel,
+    positions,
+    rounded,
+    scale_data,
+    seeds_text,
+)
+from kymograph._pictures.report_page.svg import (
+    Frame,
+    Scale,
+    element,
+    labels,
+    number,
+    picture,
+    position_labels,
+    scale_over,
+)
 from kymograph._pictures.scales import (
     MAP,
     SIGNED_MAP,

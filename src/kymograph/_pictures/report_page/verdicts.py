@@ -22,9 +22,9 @@ from kymograph._claims.verdict import (
     p_text,
     settings_text,
 )
-from kymograph._pictures.report.charts import table_data
-from kymograph._pictures.report.forest import forest_row, in_margins
-from kymograph._pictures.report.svg import Frame, Scale, element, labels, number, picture, scale_over
+from kymograph._pictures.report_page.charts import table_data
+from kymograph._pictures.report_page.forest import forest_row, in_margins
+from kymograph._pictures.report_page.svg import Frame, Scale, element, labels, number, picture, scale_over
 from kymograph._pictures.scales import margin_ends, no_effect
 from kymograph._pictures.styles import svg_mathematics
 from kymograph._rounding import digits_needed, number_text

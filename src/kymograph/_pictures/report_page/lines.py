@@ -7,8 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kymograph._pictures.report.charts import Chart, ChartRequest, Panel, positions, rounded, scale_data, seeds_text
-from kymograph._pictures.report.svg import Frame, Scale, axes, band, element, line, picture, scale_over
+from kymograph._pictures.report_page.charts import (
+    Chart,
+    ChartRequest,
+    Panel,
+    positions,
+    rounded,
+    scale_data,
+    seeds_text,
+)
+from kymograph._pictures.report_page.svg import Frame, Scale, axes, band, element, line, picture, scale_over
 from kymograph._pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log
 from kymograph._pictures.series import SeedCurves, are_whole, span, step_positions, thinned_curves, values_at
 from kymograph._pictures.styles import ArmStyle

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from kymograph._claims.claim import Measure
 from kymograph._claims.verdict import Verdict
-from kymograph._pictures.report.charts import Chart
-from kymograph._pictures.report.sections import Section, has_settings
-from kymograph._pictures.report.verdicts import ClaimView
+from kymograph._pictures.report_page.charts import Chart
+from kymograph._pictures.report_page.sections import Section, has_settings
+from kymograph._pictures.report_page.verdicts import ClaimView
 from kymograph._runs.declaration import Declaration, SeriesDisplay
 from kymograph._runs.spec import slug
 

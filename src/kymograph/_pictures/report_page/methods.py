@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kymograph._claims.verdict import Verdicts
-from kymograph._pictures.report.svg import number
+from kymograph._pictures.report_page.svg import number
 from kymograph._pictures.verdict_table import judged_text
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Damaged
