@@ -302,3 +302,20 @@ def test_numbers_are_logged_by_name(tmp_path: Path) -> None:
             run.log(3)  # type: ignore[arg-type]
     (one,) = ky.Store.open(tmp_path).finished
     assert one.series["x"].step.tolist() == [5] and one.series["y"].value.tolist() == [2.0]
+
+
+def test_series_of_one_name_are_all_kept_with_a_note(tmp_path: Path) -> None:
+    """What was logged, and the numbers of a first network, used to be overwritten by those of a second."""
+    networks = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)]
+    with ky.record("pair", arm="a", seed=1, out=tmp_path) as run:
+        for network in networks:
+            run.watch(network, level="light")
+        for _ in run.steps(3):
+            run.log(grad_norm=7.0, loss=sum(network(torch.ones(1, 2)).sum() for network in networks))
+    (stored,) = ky.Store.open(tmp_path)
+    single = {name for name in stored.series if not name.endswith(")")} - {"loss", "grad_norm"}
+    assert single and all(f"{name} (2)" in stored.series for name in single)
+    assert any("several series are called" in note for note in stored.notes)
+    norms = [float(network.weight.norm()) for network in networks]
+    found = [stored.series[name].value[0] for name in ("weight_norm", "weight_norm (2)")]
+    assert [float(values.reshape(-1)[0]) for values in found] == pytest.approx(norms)

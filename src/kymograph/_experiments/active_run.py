@@ -273,7 +273,13 @@ class ActiveRun:
         series = self._logged.series()
         for probe in self._probes:
             probe.detach()
-            series |= probe.series()
+            for name, measured in probe.series().items():
+                number = 2
+                while (unique := name if number == 2 and name not in series else f"{name} ({number})") in series:
+                    number += 1
+                series[unique] = measured
+                if unique != name:
+                    self.notes.append(f"several series are called {name}; a later one is stored as {unique}")
             self.notes += [note for note in probe.notes if note not in self.notes]
         return series
 
