@@ -26,7 +26,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Headline:
-    """One headline number of an arm: its label, its mean over seeds with its 95 % interval, and each seed's value.
+    """One headline number of an arm: its label, its mean over seeds, and each seed's value.
 
     Of p-values the median stands in place of the mean, and its label says so.
     """
@@ -36,8 +36,18 @@ class Headline:
     mean: float | None
     values: tuple[float | None, ...]
     """None where missing."""
-    interval: tuple[float, float] | None = None
-    """None below two values."""
+    bounds: tuple[float, float] | None = None
+    """The range that the number cannot leave."""
+    is_median: bool = False
+    """Whether ``mean`` is the median, as of p-values, whose mean has no meaning."""
+
+    @functools.cached_property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the mean, which only the page shows: it needs scipy, and takes time with many arms."""
+        if self.is_median:
+            return None
+        number = headline_number(self.values, bounds=self.bounds)
+        return number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,8 @@ class LiveState:
             entry["counts"] |= {"planned": study.counts.planned, "done": study.counts.done}
             for arm, inner in zip(study.arms, entry["arms"], strict=True):
                 inner["counts"] |= {"planned": arm.counts.planned, "done": arm.counts.done}
+                for headline, numbers in zip(arm.headlines, inner["headlines"], strict=True):
+                    numbers["interval"] = plain(headline.interval)
         return {**content, "ended": self.ended, "damaged": self.damaged}
 
 
@@ -201,12 +213,13 @@ def headlines(declaration: Declaration, summaries: Sequence[Mapping[str, Any]]) 
     shown = []
     for key, label in labels.items():
         values = [summary.get(key) for summary in summaries]
-        number = headline_number(values, bounds=bounds_of(key, values, declaration.bounds))
-        ends = number.interval if math.isfinite(number.low) and math.isfinite(number.high) else None
-        if key in declaration.p_values:  # their mean has no meaning
-            shown.append(Headline(key, f"{label}, median", number.median if number.n else None, number.values))
+        number = headline_number(values, interval=False)
+        if key in declaration.p_values:
+            median = number.median if number.n else None
+            shown.append(Headline(key, f"{label}, median", median, number.values, is_median=True))
         else:
-            shown.append(Headline(key, label, number.mean if number.n else None, number.values, ends))
+            bounds = bounds_of(key, values, declaration.bounds)
+            shown.append(Headline(key, label, number.mean if number.n else None, number.values, bounds))
     return tuple(shown)
 
 
