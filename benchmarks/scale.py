@@ -182,7 +182,7 @@ def measure_recording(root: Path, runs: int = RECORDED) -> Iterator[Measured]:
 
 
 def _recorded(root: Path, runs: int) -> tuple[float, ...]:
-    """Returns the CPU milliseconds of a process's first run, and what nine in ten of its next and of its last 200 exceed.
+    """Returns the CPU milliseconds of the first run, and what nine in ten of the next and of the last 200 exceed.
 
     Other load adds to single runs and takes nothing away.
     """
