@@ -319,3 +319,12 @@ def test_series_of_one_name_are_all_kept_with_a_note(tmp_path: Path) -> None:
     norms = [float(network.weight.norm()) for network in networks]
     found = [stored.series[name].value[0] for name in ("weight_norm", "weight_norm (2)")]
     assert [float(values.reshape(-1)[0]) for values in found] == pytest.approx(norms)
+
+
+def test_a_program_may_change_its_directory_between_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed, (here, out) in enumerate([(".", "runs"), ("inside", "../runs"), (".", "runs"), ("inside", "runs")]):
+        (tmp_path / here).mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / here)
+        ky.record("mine", arm="a", seed=seed, out=out).finish()
+    assert [run.seed for run in ky.Store.open(tmp_path / "runs")] == [0, 1, 2]
+    assert [run.seed for run in ky.Store.open(tmp_path / "inside" / "runs")] == [3]

@@ -373,7 +373,7 @@ class ExistingRun(ActiveRun):
         """Leaves the record as it is."""
 
 
-_DIRECTORIES: dict[Path, Directory] = {}
+_DIRECTORIES: dict[tuple[Path, Path], Directory] = {}
 _TERMS: dict[tuple[Path, str], tuple[int, Terms | None]] = {}
 
 
@@ -382,7 +382,8 @@ def _directory(root: Path) -> Directory:
 
     So the ten-thousandth run of a process costs as much as its first.
     """
-    directory = _DIRECTORIES.setdefault(real_path(root), Directory(root))
+    key = (real_path(root), root)  # a relative path leads elsewhere once the program has changed its directory
+    directory = _DIRECTORIES.setdefault(key, Directory(root))
     directory.log.refresh()
     return directory
 
