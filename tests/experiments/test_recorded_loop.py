@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn.utils import parameters_to_vector
 
 import kymograph as ky
 from kymograph._claims.claim_files import read_claims
@@ -318,7 +319,7 @@ def test_series_of_one_name_are_all_kept_with_a_note(tmp_path: Path) -> None:
     assert {"output_norm", "output_norm (2)", "output_norm (3)", "weight_norm", "weight_norm (2)"} <= set(stored.series)
     assert stored.series["output_norm"].value.tolist() == [7.0] * 3, "what was logged"
     assert "several series are called output_norm; a later one is stored as output_norm (2)" in stored.notes
-    norms = [float(network.weight.detach().norm()) for network in networks]
+    norms = [float(parameters_to_vector(network.parameters()).detach().norm()) for network in networks]
     found = [stored.series[name].value[0] for name in ("weight_norm", "weight_norm (2)")]
     assert [float(values.reshape(-1)[0]) for values in found] == pytest.approx(norms)
 
