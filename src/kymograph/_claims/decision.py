@@ -208,9 +208,11 @@ def weigh(claim: Claim, values: np.ndarray, looks: Sequence[PlannedLook] = ()) -
     stages = [_tests(oriented[: look.seeds], bounds) for look in looks or (PlannedLook(len(oriented), 1.0),)]
     shares = [look.share for look in looks] or [1.0]
     t, flip = stages[-1]
+    # Both tests must agree, so the larger p-value counts; a look spends its share of alpha, and the best look counts.
+    larger = [[max(pair) for pair in zip(*stage, strict=True)] for stage in stages]  # (look, kind of p-value)
     spent = [
-        min(1.0, min(max(pair) / share for pair, share in zip(kind, shares, strict=True)))
-        for kind in zip(*(zip(*stage, strict=True) for stage in stages), strict=True)
+        min(1.0, min(p / share for p, share in zip(of_kind, shares, strict=True)))
+        for of_kind in zip(*larger, strict=True)
     ]
     least_p = min(smallest_p(look.seeds) / look.share for look in looks) if looks else smallest_p(len(oriented))
     return WeighedEvidence(oriented, bounds, t, flip, PValues(*spent), least_p)
@@ -258,7 +260,7 @@ def decide_family(
 
 
 def _outcome(p: PValues, direction: float, equivalence: float, alpha: float) -> Outcome:
-    """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE, from corrected p-values."""
+    """Returns SUPPORTED, REFUTED, EQUIVALENT or INCONCLUSIVE, from corrected p-values; INVALID is the judge's."""
     names = (Outcome.SUPPORTED, Outcome.REFUTED, Outcome.EQUIVALENT)
     reached = zip(names, decided(p, direction, equivalence, alpha), strict=True)
     return next((name for name, is_reached in reached if is_reached), Outcome.INCONCLUSIVE)
@@ -314,7 +316,7 @@ def _with(p_values: Sequence[float], index: int, p: float) -> float:
 def reason(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> tuple[str, int | None]:
     """Returns why the claim has its outcome, and the seeds needed to decide it if it is INCONCLUSIVE."""
     if decision.outcome is not Outcome.INCONCLUSIVE:
-        return _decided(claim, decision, evidence, family), None
+        return _why_decided(claim, decision, evidence, family), None
     if not evidence.values.any():
         return "every difference is zero", None
     needed, aim = seeds_to_decide(evidence, claim.alpha, family)
@@ -340,7 +342,7 @@ def margin_text(claim: Claim, size: float | None = None) -> str:
     return f"×{size:g}" if claim.scale == "log ratio" else f"{size:g}"
 
 
-def _decided(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> str:
+def _why_decided(claim: Claim, decision: Decision, evidence: WeighedEvidence, family: int) -> str:
     margin = margin_text(claim)
     if decision.outcome is Outcome.SUPPORTED:
         within = claim.direction in ABSENCES or claim.direction == "equal"

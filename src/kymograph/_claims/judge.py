@@ -125,7 +125,7 @@ def _judge_study(
     declaration: Declaration,
     directory: Directory,
     narrowing: Narrowing,
-    log_problems: Sequence[str],
+    problems_of_log: Sequence[str],
     code: Study[Any] | None,
     stated: Sequence[Claim] | None,
 ) -> tuple[list[Verdict], list[str]]:
@@ -134,7 +134,7 @@ def _judge_study(
     ``code`` is the study's code, if the user named it; ``stated`` are the user's own claims, if there are any.
     """
     registered = registrations_about(directory.log, declaration.name)
-    evidence = study_evidence(directory, declaration, registered, narrowing, log_problems)  # which runs
+    evidence = study_evidence(directory, declaration, registered, narrowing, problems_of_log)  # which runs
     claims, no_longer_claimed = _claims_about(evidence, directory.log, code, stated)
     ready = [claim for claim in claims if has_planned_runs(claim, evidence)]
     # Claims whose arms were never run count too: registering many claims and running one claim's arms is selection.
@@ -170,17 +170,20 @@ def decide_claims(
     verdicts: dict[int, Verdict] = {}
     for kind, unjudged in ((None, evidence.unjudged_claims), (MANIPULATION_CHECK, 0)):
         members = {index: pair for index, pair in enumerate(estimates) if pair[0].kind == kind}
-        weighed = [None if made.problem else weigh(claim, made.values, made.looks) for claim, made in members.values()]
-        decisions = decide_family([claim for claim, _ in members.values()], weighed, unjudged)  # which outcome
-        for (index, (claim, made)), weight, decision in zip(members.items(), weighed, decisions, strict=True):
+        evidences = [
+            None if made.problem else weigh(claim, made.values, made.looks) for claim, made in members.values()
+        ]
+        decisions = decide_family([claim for claim, _ in members.values()], evidences, unjudged)  # which outcome
+        for (index, (claim, made)), weighed, decision in zip(members.items(), evidences, decisions, strict=True):
+            # INVALID unless it is decided below: this outcome is given here and nowhere else.
             verdict = Verdict(
                 claim, Outcome.INVALID, made.problem, status(claim), made.points, made.checks, made.notes,
                 settings=named_settings(claim, evidence), setup=setup_label(claim, evidence),
                 registered=registration_of(claim, registered),
                 interval_level=made.level, family_size=len(members) + unjudged,
             )  # fmt: skip
-            if weight is not None and decision is not None:
-                verdict = _decided(verdict, weight, decision, evidence.declaration.bounds)
+            if weighed is not None and decision is not None:
+                verdict = _with_outcome(verdict, weighed, decision, evidence.declaration.bounds)
             verdicts[index] = verdict
     return [verdicts[index] for index in range(len(estimates))]
 
@@ -206,23 +209,28 @@ def _code_changed(code: Study[Any] | None, declaration: Declaration) -> str:
     return f"the study's code has changed since these runs (source {declaration.source} is now {code.source})"
 
 
-def _decided(draft: Verdict, weighed: WeighedEvidence, decision: Decision, bounds: Mapping[str, Range]) -> Verdict:
-    """Returns the verdict with its outcome, and everything that describes the effect."""
-    claim, points, family = draft.claim, draft.points, draft.family_size or 1
+def _with_outcome(
+    draft: Verdict, weighed: WeighedEvidence, decision: Decision, declared: Mapping[str, Range]
+) -> Verdict:
+    """Returns the verdict with its outcome, and everything that describes the effect.
+
+    ``declared`` are the ranges of bounded numbers that the study declares.
+    """
+    claim, points, family_size = draft.claim, draft.points, draft.family_size or 1
     values = np.array([point.value for point in points])
     left, right = (np.array([getattr(point, side) for point in points]) for side in ("left", "right"))
     scaled = np.array([on_scale(point, claim) for point in points])
     if claim.interaction is not None:  # a ratio of ratios may overflow, its logarithm does not
         left, right = scaled.T
-    why, needed = reason(claim, decision, weighed, family)
+    why, needed = reason(claim, decision, weighed, family_size)
     notes = list(draft.notes)
     if not decision.reachable and decision.outcome is Outcome.EQUIVALENT:
-        notes.append(f"{draft.n} seeds could not have shown an effect at {claim.alpha:g} in a family of {family}")
+        notes.append(f"{draft.n} seeds could not have shown an effect at {claim.alpha:g} in a family of {family_size}")
     failing, bound = _failing(claim, points)
     if failing is not None and bound is not None:
         notes.append(failing_note(failing, draft.n, bound))
     bca = bca_interval(values)
-    least, most = effect_bounds(claim, points, bounds)
+    least, most = effect_bounds(claim, points, declared)
 
     def natural_interval(ends: Range) -> Range:
         low, high = (min(max(natural(claim, end), least), most) for end in ends)

@@ -87,10 +87,10 @@ def version(claim: Claim) -> tuple[str, str]:
 # Reading the log
 
 
-def registrations(history: Log, study: str) -> list[Registration]:
+def registrations(log: Log, study: str) -> list[Registration]:
     """Returns the registrations of a study's claims, earlier ones first; raises if one cannot be read."""
     read = []
-    for entry in history.of_kind(REGISTRATION):
+    for entry in log.of_kind(REGISTRATION):
         if entry.content.get("study") == study:
             try:
                 read.append(_registration(entry))
@@ -99,9 +99,9 @@ def registrations(history: Log, study: str) -> list[Registration]:
     return read
 
 
-def registrations_about(history: Log, study: str) -> list[Registration]:
+def registrations_about(log: Log, study: str) -> list[Registration]:
     """Returns every registration that concerns a study: of claims about it, and of claims about every study."""
-    return [*registrations(history, study), *registrations(history, OWN_STUDY)]
+    return [*registrations(log, study), *registrations(log, OWN_STUDY)]
 
 
 def _registration(entry: Entry) -> Registration:
@@ -114,28 +114,28 @@ def _registration(entry: Entry) -> Registration:
     return Registration(entry.hash, study, claims, Terms.from_json(entry.content))
 
 
-def registered_contents(history: Log, study: str) -> dict[str, Mapping[str, Any]]:
+def registered_contents(log: Log, study: str) -> dict[str, Mapping[str, Any]]:
     """Returns the content of each registered claim of a study, by key, as it was last registered."""
-    return {name: content for entry in registrations(history, study) for name, content in entry.claims.items()}
+    return {name: content for entry in registrations(log, study) for name, content in entry.claims.items()}
 
 
-def registered_claims(history: Log, study: str) -> dict[str, list[Claim]]:
+def registered_claims(log: Log, study: str) -> dict[str, list[Claim]]:
     """Returns the registered versions of a study's claims, by key, the latest last; unreadable ones are left out."""
     claims: dict[str, list[Claim]] = {}
-    for entry in registrations(history, study):
+    for entry in registrations(log, study):
         for name, content in entry.claims.items():
             with contextlib.suppress(ValueError):
                 claims.setdefault(name, []).append(Claim.of(content))
     return claims
 
 
-def dropped_claims(claims: Iterable[Claim], history: Log, study: str) -> list[Claim]:
+def dropped_claims(claims: Iterable[Claim], log: Log, study: str) -> list[Claim]:
     """Returns the registered claims about a study, in their latest versions, that are not among ``claims``.
 
     A study whose code is not available makes no claims, so all of its registered ones are returned.
     """
     made = {key(claim) for claim in claims}
-    return [versions[-1] for name, versions in registered_claims(history, study).items() if name not in made]
+    return [versions[-1] for name, versions in registered_claims(log, study).items() if name not in made]
 
 
 def family(registered: Iterable[Registration]) -> set[tuple[str, str]]:
@@ -148,14 +148,14 @@ def family(registered: Iterable[Registration]) -> set[tuple[str, str]]:
     }
 
 
-def log_problems(history: Log) -> list[str]:
+def log_problems(log: Log) -> list[str]:
     """Returns one sentence per problem of a log: entries that were edited or truncated, or cannot be read.
 
     An entry added by hand can have a valid hash. Readers skip an entry whose content does not have the types of its
     kind; it is reported here, so that no entry is skipped silently.
     """
-    problems = list(history.problems)
-    for entry in history.entries.values():
+    problems = list(log.problems)
+    for entry in log.entries.values():
         check = _CHECKS.get(entry.kind)
         if check is None:
             problems.append(f"the log entry {entry.hash[:SHORT]} is of a kind that this version does not know")
@@ -186,36 +186,34 @@ _CHECKS: Mapping[str, Callable[[Entry], object]] = {
 # Which registration counts
 
 
-def binding(registered: Sequence[Registration], study: str, history: Log) -> Registration | None:
+def binding(registered: Sequence[Registration], study: str, log: Log) -> Registration | None:
     """Returns the registration that fixes how a study's claims are decided: the first that came before all its sweeps.
 
     The sweeps include those that tune its arms. A registration added to the log afterwards, at any position, has no
     effect.
     """
-    sweeps = [sweep.hash for sweep in _sweeps(history, study)]
-    return next(
-        (entry for entry in registered if all(history.precedes(entry.digest, [sweep]) for sweep in sweeps)), None
-    )
+    sweeps = [sweep.hash for sweep in _sweeps(log, study)]
+    return next((entry for entry in registered if all(log.precedes(entry.digest, [sweep]) for sweep in sweeps)), None)
 
 
-def _sweeps(history: Log, study: str) -> list[Entry]:
+def _sweeps(log: Log, study: str) -> list[Entry]:
     names = (study, tuning_study(study))
-    return [entry for entry in history.of_kind(SWEEP) if entry.content.get("study") in names]
+    return [entry for entry in log.of_kind(SWEEP) if entry.content.get("study") in names]
 
 
-def binding_terms(history: Log, study: str) -> Terms | None:
+def binding_terms(log: Log, study: str) -> Terms | None:
     """Returns the terms of the registration that binds the study's claims; None if there is none."""
-    first = binding(registrations_about(history, study), study, history)
+    first = binding(registrations_about(log, study), study, log)
     return None if first is None else first.terms
 
 
-def conflicts(registered: Sequence[Registration], study: str, history: Log) -> list[str]:
+def conflicts(registered: Sequence[Registration], study: str, log: Log) -> list[str]:
     """Returns a sentence for each registration that came before all sweeps and contradicts the binding one."""
-    first = binding(registered, study, history)
+    first = binding(registered, study, log)
     if first is None:
         return []
     others = [entry for entry in registered if entry.terms.to_json() != first.terms.to_json()]
-    rivals = [entry for entry in others if binding([entry], study, history) is not None]
+    rivals = [entry for entry in others if binding([entry], study, log) is not None]
     return [
         f"the registrations {first.short_digest} and {rival.short_digest} state different designs" for rival in rivals
     ]
@@ -329,14 +327,12 @@ def runs_before(history: History, registration: Registration) -> int:
 # A sweep and what was registered before it
 
 
-def unregistered_settings(
-    history: Log, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]
-) -> str | None:
+def unregistered_settings(log: Log, study: Study[Any], arms: Collection[str], fields: Mapping[str, Any]) -> str | None:
     """Returns a note if the study's claims are registered for other settings than these.
 
     Settings that a claim itself asks for count as registered.
     """
-    terms = binding_terms(history, study.name)
+    terms = binding_terms(log, study.name)
     if terms is None:
         return None
     asked_for = {
@@ -389,17 +385,17 @@ def registered_seeds(seeds: Sequence[int], least: int = LEAST_REGISTERED) -> tup
 
 
 def register_study(
-    history: Log, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
+    log: Log, study: Study[Any], seeds: Sequence[int], fields: Mapping[str, Any], grid: Grid | None = None
 ) -> None:
     """Registers the study's claims, at every point of a grid, before any of its runs is computed."""
     claims = claims_on_grid(study.claims(), grid or {})
     # Claims changed after the first sweep are judged and marked; registering them now would prove nothing.
-    late = _sweeps(history, study.name) and registrations(history, study.name)
+    late = _sweeps(log, study.name) and registrations(log, study.name)
     if claims and not late:
         chosen, rules = registered_seeds(seeds), study.tuning()
         check_tuning_seeds(study.name, rules, chosen)
         terms = Terms(chosen, Design((len(chosen),)), fields, study.arm_settings(fields), dict(grid or {}), rules)
-        _register(history, study.name, claims, terms)
+        _register(log, study.name, claims, terms)
 
 
 def register(
@@ -464,31 +460,31 @@ def register(
     return [_register(history, name, claims_of_study, terms_of[name]) for name, claims_of_study in by_study.items()]
 
 
-def _register(history: Log, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
+def _register(log: Log, study: str, claims: Sequence[Claim], terms: Terms) -> Registration:
     """Logs claims that are new or changed, on the terms of an earlier registration if there is one.
 
     Returns the study's newest registration.
     """
-    terms = _registered_terms(history, study) or terms
-    _check_family(study, claims, terms, history)
-    earlier, contents = registrations(history, study), registered_contents(history, study)
+    terms = _registered_terms(log, study) or terms
+    _check_family(study, claims, terms, log)
+    earlier, contents = registrations(log, study), registered_contents(log, study)
     fresh = {key(claim): claim.content for claim in claims if contents.get(key(claim)) != claim.content}
     if earlier and not fresh:
         return earlier[-1]
-    entry = history.append(REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
+    entry = log.append(REGISTRATION, {"study": study, "claims": fresh, **terms.to_json()})
     return Registration(entry.hash, study, fresh, terms)
 
 
-def _registered_terms(history: Log, study: str) -> Terms | None:
+def _registered_terms(log: Log, study: str) -> Terms | None:
     """Returns the terms of the binding registration or, if all came after runs, of the first; None if there is none."""
-    registered = registrations(history, study)
-    return binding_terms(history, study) or (registered[0].terms if registered else None)
+    registered = registrations(log, study)
+    return binding_terms(log, study) or (registered[0].terms if registered else None)
 
 
-def _check_family(study: str, claims: Sequence[Claim], terms: Terms, history: Log) -> None:
+def _check_family(study: str, claims: Sequence[Claim], terms: Terms, log: Log) -> None:
     """Raises if the registered seeds cannot decide all the claims of a study at once."""
     findings = {version(claim) for claim in claims if claim.kind is None}
-    count = len(family(registrations(history, study)) | findings)
+    count = len(family(registrations(log, study)) | findings)
     strictest = min(claim.alpha for claim in claims)
     for look in terms.design.looks if terms.design.sequential else ():
         smallest, level = smallest_p(look.seeds), strictest * look.share

@@ -124,24 +124,24 @@ def _score(run: StoredRun, by: str) -> float:
     return measure(run, Measure(by))
 
 
-def log_choices(history: Log, study: str, choices: Sequence[Choice]) -> list[Choice]:
+def log_choices(log: Log, study: str, choices: Sequence[Choice]) -> list[Choice]:
     """Logs the new choices; returns all of them with the hashes of their log entries."""
 
     def key(choice: Choice) -> tuple[str, tuple[str, ...], str]:
         return choice.arm, choice.runs, repr(choice.value)
 
-    logged = {key(choice): choice for choice in logged_choices(history, study)}
+    logged = {key(choice): choice for choice in logged_choices(log, study)}
     fresh = [choice for choice in choices if key(choice) not in logged]
     digest = ""
     if fresh:
-        digest = history.append(CHOICE, {"study": study, "choices": [choice.to_json() for choice in fresh]}).hash
+        digest = log.append(CHOICE, {"study": study, "choices": [choice.to_json() for choice in fresh]}).hash
     return [logged.get(key(choice)) or replace(choice, digest=digest) for choice in choices]
 
 
-def logged_choices(history: Log, study: str) -> list[Choice]:
+def logged_choices(log: Log, study: str) -> list[Choice]:
     """Returns a study's choices in the log, earlier ones first; entries that cannot be read are skipped."""
     choices: list[Choice] = []
-    for entry in history.of_kind(CHOICE):
+    for entry in log.of_kind(CHOICE):
         with contextlib.suppress(ValueError):  # reported as a problem of the log; the arm then has no choice
             choices += choices_of(entry) if entry.content.get("study") == study else ()
     return choices
