@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import enum
+import errno
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -331,3 +334,37 @@ def test_a_program_may_change_its_directory_between_runs(tmp_path: Path, monkeyp
         ky.record("mine", arm="a", seed=seed, out=out).finish()
     assert [run.seed for run in ky.Store.open(tmp_path / "runs")] == [0, 1, 2]
     assert [run.seed for run in ky.Store.open(tmp_path / "inside" / "runs")] == [3]
+
+
+def test_a_record_that_cannot_be_replaced_is_not_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the earlier record stayed, and nothing was said."""
+    with ky.record("mine", arm="a", seed=1, out=tmp_path) as run:
+        run.summary(loss=1.0)
+
+    def full(path: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        run = ky.record("mine", arm="a", seed=1, out=tmp_path, if_exists="replace")
+        run.summary(loss=2.0)
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(KymographError, match="No space left"):
+            run.finish()
+    assert ky.Store.open(tmp_path)[0].summary["loss"] == 1.0
+
+
+def test_a_loop_may_change_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with ky.record("mine", arm="a", seed=1, out="runs") as run:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        run.summary(loss=1.0)
+    assert len(ky.Store.open(tmp_path / "runs")) == 1 and not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_an_enumeration_of_strings_is_stored_as_its_value(tmp_path: Path) -> None:
+    class Optimizer(str, enum.Enum):  # noqa: UP042, as many users write it
+        SGD = "sgd"
+
+    ky.record("mine", arm="a", seed=1, config={"optimizer": Optimizer.SGD}, out=tmp_path).finish()
+    assert ky.Store.open(tmp_path)[0].config["optimizer"] == "sgd"

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kymograph._errors import KymographError
+from kymograph._io.processes import Process
 from kymograph._runs.log import DIRECTORY, FEW, Entry, Log
 
 
@@ -216,3 +218,78 @@ def test_what_precedes_what_agrees_with_the_ancestors(parents: list[list[int]], 
     heads = data.draw(st.lists(st.sampled_from(list(log.entries)), max_size=3))
     assert log.precedes(name, heads) == (name in log.up_to(heads))
     assert set(log.heads) == set(log.entries) - {parent for entry in entries for parent in entry.parents}
+
+
+def test_threads_that_share_a_log_lose_nothing(tmp_path: Path) -> None:
+    """Reading on without a lock took a segment that had just grown for one that was cut, and wiped it."""
+    log, stop = Log.read(tmp_path), threading.Event()
+
+    def follow() -> None:
+        while not stop.is_set():
+            log.refresh()
+
+    def write() -> None:
+        for number in range(40):
+            log.append("note", {"number": number})
+
+    readers, writers = [[threading.Thread(target=work) for _ in range(3)] for work in (follow, write)]
+    for thread in (*readers, *writers):
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    for thread in readers:
+        thread.join()
+    again = Log.read(tmp_path)
+    assert len(again.entries) == len(log.entries) == 120 and not again.problems and log.generation == 0
+
+
+def test_a_listing_that_fails_is_not_an_empty_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log.read(tmp_path)
+    first = log.append("note", {"number": 0})
+
+    def stale(path: object) -> object:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kymograph._runs.log.entries", stale)
+        with pytest.raises(KymographError, match="try again"):
+            log.append("note", {"number": 1})
+    assert log.append("note", {"number": 2}).parents == (first.hash,) and len(Log.read(tmp_path).entries) == 2
+
+
+def test_nothing_but_half_an_entry_is_ever_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link in the log used to empty the file that it leads to; so did a segment that could not be read."""
+    victim = tmp_path / "thesis.txt"
+    victim.write_text("x" * 900)
+    log = Log.read(tmp_path)
+    whole = log.append("note", {"number": 0})
+    (tmp_path / DIRECTORY / "elsewhere-00000000-1-1-abcdef12.jsonl").symlink_to(victim)
+    left = tmp_path / DIRECTORY / writer_that_is_gone()
+    left.write_bytes(whole.line()[:40])
+    log.refresh()
+    plain = Process.is_alive
+
+    def ends_just_now(process: Process, silent: float, patience: float = 60.0) -> bool:
+        left.write_bytes(whole.line())  # it was completed before its process ended
+        return plain(process, silent, patience)
+
+    monkeypatch.setattr(Process, "is_alive", ends_just_now)
+    log.append("note", {"number": 1})
+    assert victim.read_text() == "x" * 900 and left.read_bytes() == whole.line()
+    assert any("symbolic link" in problem for problem in Log.read(tmp_path).problems)
+
+
+def test_an_entry_read_after_its_successor_still_precedes_it(tmp_path: Path) -> None:
+    first = append(tmp_path, "note", {"number": 0})
+    segment(tmp_path).rename(tmp_path / DIRECTORY / "a.jsonl")
+    second = Entry("note", {"number": 1}, (first.hash,), "", "")
+    third = Entry("note", {"number": 2}, (second.hash,), "", "")
+    log = Log.read(tmp_path)
+    (tmp_path / DIRECTORY / "b.jsonl").write_bytes(third.line())
+    log.refresh()
+    assert not log.precedes(first.hash, [third.hash]), "what lies between them was not read yet"
+    (tmp_path / DIRECTORY / "c.jsonl").write_bytes(second.line())
+    log.refresh()
+    assert log.precedes(first.hash, [third.hash]) and log.precedes(second.hash, [third.hash])
+    assert [entry.content["number"] for entry in log.order] == [0, 1, 2] and log.heads == (third.hash,)

@@ -124,7 +124,7 @@ def record(
     _wait_for_a_sign_of_life(RecordingLock.path_of(root, spec))
     with contextlib.ExitStack() as undo:
         with one_at_a_time(root):
-            lock = RecordingLock(root, spec)
+            lock = RecordingLock(root.absolute(), spec)
             undo.callback(lock.release)
             directory.log.refresh()
             if is_finished(root, spec):  # perhaps since it was looked at
@@ -182,9 +182,11 @@ class RecordingLock:
             )
         make_directory(self.path.parent, root)
         self._of_this_process[key] = self
+        self._linked = False
         with contextlib.suppress(OSError):  # no symbolic links on this file system: go on without a lock
             self.path.unlink(missing_ok=True)
             os.symlink(Process.this().mark, self.path)
+            self._linked = True
 
     @staticmethod
     def path_of(root: Path, spec: RunSpec[Any]) -> Path:
@@ -194,17 +196,18 @@ class RecordingLock:
 
     def check(self) -> None:
         """Raises if another process has taken the lock over."""
-        owner = self._other_owner()
-        if owner is not None:
+        if self.lost:
+            owner = self._owner()
+            by = "another process" if owner is None else f"process {owner.pid} (on {owner.host})"
             raise KymographError(
-                f"{self._run} has been taken over by process {owner.pid} (on {owner.host}), because this process gave "
-                "no sign of life for a minute; leave the run to that process, or end it and start again"
+                f"{self._run} has been taken over by {by}, because this process gave no sign of life for a minute; "
+                "leave the run to that process, or end it and start again"
             )
 
     @property
     def lost(self) -> bool:
-        """Whether another process has taken the lock over."""
-        return self._other_owner() is not None
+        """Whether another process has taken the lock over; it may have ended since, and removed it."""
+        return self._linked and self._owner() != Process.this()
 
     def release(self) -> None:
         """Gives the lock back."""
@@ -214,12 +217,11 @@ class RecordingLock:
         for key in [key for key, lock in self._of_this_process.items() if lock is self]:
             del self._of_this_process[key]
 
-    def _other_owner(self) -> Process | None:
+    def _owner(self) -> Process | None:
         try:
-            owner = Process.of_mark(os.readlink(self.path))
+            return Process.of_mark(os.readlink(self.path))
         except OSError:
             return None
-        return None if owner == Process.this() else owner
 
 
 def _wait_for_a_sign_of_life(lock: Path) -> None:
@@ -261,7 +263,7 @@ class RecordedRun(ActiveRun):
         code: Mapping[str, str | None],
     ) -> None:
         """Starts the run: makes its working directory and starts its heartbeat."""
-        root = directory.root
+        root = directory.root.absolute()  # the loop may change the working directory
         self._root, self._spec, self._lock = root, spec, lock
         threads = import_torch().get_num_threads()
         self._origin = {**provenance(device, threads), "log": list(directory.log.heads), "program": code["program"]}
@@ -306,6 +308,7 @@ class RecordedRun(ActiveRun):
             self._fail(error)
             raise
         with self._ending():
+            self._lock.check()  # again: packing a large record takes time
             store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
             shutil.rmtree(self._working, ignore_errors=True)
 

@@ -102,7 +102,7 @@ def start_time(pid: int) -> str | None:
     """Returns the start time of process ``pid``, as Linux counts it; None if it has ended or this is unknown."""
     try:
         # The name, which may contain anything, is in brackets; the state follows, and 19 fields later the start time.
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rsplit(b")", 1)[1].decode("ascii", "replace").split()
         return None if fields[0] in "ZX" else fields[19]
     except (OSError, IndexError):
         return None

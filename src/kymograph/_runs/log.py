@@ -22,6 +22,7 @@ import io
 import json
 import os
 import platform
+import stat
 import threading
 import time
 import uuid
@@ -46,7 +47,9 @@ MOST_WRONG = 100
 """How many wrong lines of a segment are read before the rest is given up."""
 FEW = 5
 """How many problems of one kind are reported one by one."""
-_appending = threading.Lock()
+_changing = threading.RLock()
+"""Held while a log is read on or appended to: threads share a process's segment."""
+os.register_at_fork(after_in_child=lambda: globals().update(_changing=threading.RLock()))
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,9 @@ class _Segment:
     """How many bytes of whole lines were read."""
     lines: int = 0
     wrong: list[str] = field(default_factory=list)
-    """What is wrong with it, a sentence each."""
+    """What is wrong with its lines, a sentence each."""
+    failure: str = ""
+    """Why it could not be read the last time; it is tried again, and nothing is cut off it."""
     given_up: bool = False
     """Whether so many lines are wrong that the rest is not read."""
 
@@ -137,7 +142,9 @@ class Log:
         problems = [
             problem
             for name, segment in sorted(self._segments.items())
-            for problem in _first(segment.wrong, f"problems with {DIRECTORY}/{name}")
+            for problem in _first(
+                [*segment.wrong, *filter(None, [segment.failure])], f"problems with {DIRECTORY}/{name}"
+            )
         ]
         return (*problems, *_first(self._lost(), "entries that follow entries which are gone"))
 
@@ -174,7 +181,9 @@ class Log:
 
         All entries that follow ``name`` are computed once, so that asking about ten thousand runs costs one walk.
         """
-        count, following = self._successors.get(name, (0, {name} & self.entries.keys()))
+        if name not in self.entries:
+            return False
+        count, following = self._successors.get(name, (0, {name}))
         for entry in self.order[count:]:
             if not following.isdisjoint(entry.parents):
                 following.add(entry.hash)
@@ -183,6 +192,10 @@ class Log:
 
     def refresh(self) -> None:
         """Reads what was appended since the log was last read, by any process."""
+        with _changing:
+            self._refresh()
+
+    def _refresh(self) -> None:
         if self.root is None:
             return
         present = _segment_files(self.root)
@@ -201,6 +214,12 @@ class Log:
         self._add(batch)
 
     def _add(self, batch: Mapping[str, Entry]) -> None:
+        if not self._followed.isdisjoint(batch.keys() - self.entries.keys()):
+            # A successor was read first, from a segment that was written after this one was looked at.
+            every = {**self.entries, **batch}
+            segments, self.generation = self._segments, self.generation + 1
+            self._clear()
+            self._segments, batch = segments, every
         for name, entry in _sorted({name: entry for name, entry in batch.items() if name not in self.entries}).items():
             self.entries[name] = entry
             self.order.append(entry)
@@ -218,8 +237,8 @@ class Log:
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         writer = f"{platform.node()}:{os.getpid()}"
         name = f"{Process.this().mark}-{_process_mark(os.getpid())}.jsonl"
-        with _appending:
-            self.refresh()
+        with _changing:
+            self._refresh()
             entry = Entry(kind, plain(dict(content)), self.heads, now, writer)
             self._remove_half_entries()
             segment = self._segments.setdefault(name, _Segment())
@@ -235,24 +254,31 @@ class Log:
         """Cuts off what processes that are gone left half-written at the end of their segments."""
         assert self.root is not None
         for name, segment in self._segments.items():
-            if segment.size <= segment.read or segment.given_up:
+            if segment.size <= segment.read or segment.given_up or segment.failure:
                 continue
             owner, path = Process.of_mark(name.rpartition("-")[0]), self.root / DIRECTORY / name
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, KymographError):
                 if owner is not None and owner != Process.this() and not owner.is_alive(silence(path)):
-                    os.truncate(path, segment.read)
+                    handle = _open_at(path, segment.read)
+                    os.close(handle)
                     segment.size = segment.read
 
 
 def _segment_files(root: Path) -> dict[str, os.stat_result]:
     """Returns the size and identity of each segment of the log below ``root``, by name, sorted."""
+    present: dict[str, os.stat_result] = {}
     try:
-        listing = [entry for entry in entries(root / DIRECTORY) if entry.name.endswith(".jsonl")]
-        return {entry.name: entry.stat(follow_symlinks=False) for entry in listing}
-    except OSError:
+        for entry in entries(root / DIRECTORY):
+            if entry.name.endswith(".jsonl"):
+                with contextlib.suppress(FileNotFoundError):  # it was deleted since it was listed
+                    present[entry.name] = entry.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except OSError as error:  # not an empty log: what follows would not name what came before
+        raise KymographError(f"cannot read {root / DIRECTORY}: {error.strerror}; try again") from None
     except ValueError:  # a null byte
         raise KymographError(f"{str(root)!r} is not a valid file name") from None
+    return present
 
 
 def _write_at(path: Path, end: int, line: bytes) -> int:
@@ -261,10 +287,8 @@ def _write_at(path: Path, end: int, line: bytes) -> int:
     ``end`` is where the last whole entry ends: what a failed write left behind it is removed.
     """
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        handle = _open_at(path, end, os.O_CREAT)
         try:
-            os.ftruncate(handle, end)
-            os.lseek(handle, end, os.SEEK_SET)
             left = memoryview(line)
             while left:
                 left = left[os.write(handle, left) :]
@@ -278,6 +302,26 @@ def _write_at(path: Path, end: int, line: bytes) -> int:
             os.close(handle)
     except OSError as error:
         raise KymographError(f"cannot write {path}: {error.strerror}; choose another directory") from None
+
+
+def _open_at(path: Path, end: int, flags: int = 0) -> int:
+    """Opens a segment to write behind its first ``end`` bytes, and cuts half an entry off there; returns the handle.
+
+    Raises if more than half an entry is there, or less than was read: nobody loses what another process wrote.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_NONBLOCK | getattr(os, "O_NOFOLLOW", 0) | flags, 0o644)
+    try:
+        status = os.fstat(handle)
+        rest = os.pread(handle, max(0, status.st_size - end), end)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < end or b"\n" in rest:
+            raise KymographError(f"{path} was changed by something else while it was in use; try again")
+        if rest:
+            os.ftruncate(handle, end)
+        os.lseek(handle, end, os.SEEK_SET)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 @functools.cache
@@ -294,8 +338,9 @@ def _read_on(path: Path, segment: _Segment) -> list[Entry]:
     try:
         content = _read(path, segment.read)
     except KymographError as error:
-        segment.wrong[:] = [f"{name} is not a segment of the log ({error})"]
+        segment.failure, segment.size = f"{name} is not a segment of the log ({error})", -1
         return []
+    segment.failure = ""
     fresh, lines = [], io.BytesIO(content)  # not split: a list of 256 million empty lines takes gigabytes
     for line in lines:
         if not line.endswith(b"\n"):

@@ -11,6 +11,7 @@ leave it out.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from kymograph._errors import KymographError
-from kymograph._io.files import MAX_TENSORS, AnyPath, read_bytes
+from kymograph._io.files import MAX_DOCUMENT, MAX_TENSORS, AnyPath, read_bytes
 from kymograph._io.processes import temporary_name
 from kymograph._io.tensors import TensorEntry, TensorHeader, tensor_header
 from kymograph._io.writing import SCHEMA, check_schema, make_directory, plain, read_versioned_json
@@ -122,9 +123,10 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     if result.checkpoint is not None:
         contents[CHECKPOINT] = result.checkpoint
     for name, content in contents.items():
-        if len(content) > MAX_TENSORS:  # readers reject larger files
+        limit = MAX_DOCUMENT if name.endswith(".json") else MAX_TENSORS
+        if len(content) > limit:  # readers reject larger files
             raise KymographError(
-                f"the {name} of a run would have {len(content):,} bytes, more than the limit of {MAX_TENSORS:,}; "
+                f"the {name} of a run would have {len(content):,} bytes, more than the limit of {limit:,}; "
                 "log less often, or fewer quantities"
             )
     return contents
@@ -221,7 +223,7 @@ def _write(
             os.rename(directory, old)
         os.rename(fresh, directory)
     except OSError as error:
-        if is_finished(root, spec):
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT) and is_finished(root, spec):
             return  # another process stored the same run first
         raise KymographError(f"cannot write {directory}: {error.strerror}; choose another directory") from None
     finally:

@@ -62,7 +62,7 @@ def stored_scalar(value: Any, what: str, allowed: str) -> Scalar:
         return value
     if isinstance(value, str):
         check_text(value, what)
-        return str(value)
+        return str.__str__(value)  # an enumeration's own `str` may say something else
     if isinstance(value, float):
         return float(value)
     if not isinstance(value, int):
