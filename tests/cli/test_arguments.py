@@ -148,9 +148,9 @@ def test_settings_of_a_study_are_only_those_given_and_are_not_checked_yet() -> N
 def test_an_option_of_an_earlier_version_still_works_and_says_its_new_name(capsys: pytest.CaptureFixture) -> None:
     for words in (["--out", "x", "--lr", "5"], ["--out=x", "--lr=5"]):
         assert parse_with_settings(Sweep, Config, words, "prog") == (Sweep("x"), {"lr": 5.0})
-        assert capsys.readouterr().err == "kymograph: --out is now --dir\n"
+        assert capsys.readouterr().err == "note: --out is now --dir\n"
     assert parsed("runs", "--source_files", "a", "b").from_ == ("a", "b")
-    assert capsys.readouterr().err == "kymograph: --source-files is now --from\n"
+    assert capsys.readouterr().err == "note: --source-files is now --from\n"
     assert parse_with_settings(Sweep, Config, ["--dir", "x"], "prog") == (Sweep("x"), {})
     assert capsys.readouterr().err == ""
 

@@ -114,7 +114,7 @@ def test_a_verb_of_an_earlier_version_still_works_and_says_its_new_name(
     assert expected.err == "" and expected.out
     assert call(old, *words) == 0
     captured = capsys.readouterr()
-    assert captured.out == expected.out and captured.err == f"kymograph: `kymograph {old}` is now `kymograph {new}`\n"
+    assert captured.out == expected.out and captured.err == f"note: `kymograph {old}` is now `kymograph {new}`\n"
     assert f"\n  {old} " not in usage()
 
 

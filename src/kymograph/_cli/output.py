@@ -90,7 +90,7 @@ def fit(text: str, width: int) -> str:
 
 def note(text: str) -> None:
     """Prints a remark for the user to standard error, where it does not mix with results."""
-    print(f"kymograph: {text}", file=sys.stderr)
+    print(f"note: {text}", file=sys.stderr)
 
 
 def columns(rows: list[tuple[str, str]], width: int, indent: str = "  ", left: int = 0) -> str:

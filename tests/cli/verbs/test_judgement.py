@@ -190,5 +190,5 @@ def test_the_directory_before_the_claims_is_understood_as_in_earlier_versions(
     assert expected.err == "" and Path("runs", "log").is_dir()
     assert call("register", "new/runs", claims, "--looks", "10", "15") == 0
     captured = capsys.readouterr()
-    assert captured.err == "kymograph: `kymograph register DIR CLAIMS` is now `kymograph register CLAIMS --dir DIR`\n"
+    assert captured.err == "note: `kymograph register DIR CLAIMS` is now `kymograph register CLAIMS --dir DIR`\n"
     assert "registered: " in captured.out and Path("new", "runs", "log").is_dir()
