@@ -477,7 +477,7 @@ def _note_other_code(root: Path, spec: RunSpec[Any], program: str | None) -> Non
     experiment = (real_path(root), spec.study)
     if program is None or experiment in _NOTED_CODE:
         return
-    with contextlib.suppress(KymographError):  # whoever reads the run is told what is wrong with it
+    with contextlib.suppress(KymographError):  # reading the run reports what is wrong with it
         directory = root / spec.directory
         recorded_by = read_config(directory, read_status(directory))["provenance"].get("program")
         if isinstance(recorded_by, str) and recorded_by != program:
