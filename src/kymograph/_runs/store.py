@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -48,6 +48,8 @@ class LabelledArray:
     values: np.ndarray  # (arm, seed, step[, site]), without the axes that `sel` has fixed
     axes: tuple[str, ...]
     labels: Mapping[str, tuple[Any, ...]]
+    sites_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The sites that some run of each arm has, in the order of its network; the others do not exist there."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -66,11 +68,11 @@ class LabelledArray:
             if label not in array.labels[axis]:
                 labels = map(str, array.labels[axis][:12])
                 raise KymographError(f"{self.name} has no {axis} {label!r}{did_you_mean(str(label), labels)}")
-            array = LabelledArray(
-                self.name,
-                np.take(array.values, array.labels[axis].index(label), axis=array.axes.index(axis)),
-                tuple(name for name in array.axes if name != axis),
-                {name: labels for name, labels in array.labels.items() if name != axis},
+            array = replace(
+                array,
+                values=np.take(array.values, array.labels[axis].index(label), axis=array.axes.index(axis)),
+                axes=tuple(name for name in array.axes if name != axis),
+                labels={name: labels for name, labels in array.labels.items() if name != axis},
             )
         return array
 
@@ -262,7 +264,14 @@ class Store:
         if not has_sites:
             values = values[..., 0]
             labels.pop("site")
-        return LabelledArray(name, values, tuple(labels), labels)
+            return LabelledArray(name, values, tuple(labels), labels)
+        orders: dict[str, dict[tuple[str, ...], None]] = {}
+        for (arm, _), series in measured.items():
+            orders.setdefault(arm, {})[series.sites or ()] = None
+        sites_of = {
+            arm: tuple(dict.fromkeys(site for sites in order for site in sites)) for arm, order in orders.items()
+        }
+        return LabelledArray(name, values, tuple(labels), labels, sites_of)
 
     def summary(self, key: str) -> LabelledArray:
         """Returns one summary number of every finished run, axes (arm, seed); missing is NaN."""
