@@ -8,6 +8,7 @@ many settings with ten seeds each, and one setting with very many seeds.
 from __future__ import annotations
 
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -151,45 +152,65 @@ def cpu_seconds(words: Sequence[str], interrupt_after: float | None = None) -> f
 
 RECORDED = 10_000
 """How many runs one process records, and how many processes have written to the log of the other directory."""
+PAIRED = 200
+"""How many late runs are compared with as many early ones."""
 _RECORD = """
-import statistics, sys, time
+import sys, time
 import kymograph as ky
-costs = []
-for seed in range(int(sys.argv[2])):
+seed = 0
+for line in sys.stdin:
     start = time.process_time()
-    with ky.record("loop", arm="only", seed=seed, config={"lr": 0.1}, out=sys.argv[1]) as run:
-        for _ in run.steps(2):
-            run.log(loss=1.0 / (seed + 1))
-        run.summary(loss=1.0 / (seed + 1))
-    costs.append(1e3 * (time.process_time() - start))
-print(costs[0], *(statistics.quantiles(some, n=10)[0] for some in (costs[1:201], costs[-200:])))
+    for _ in range(int(line)):
+        with ky.record("loop", arm="only", seed=seed, config={"lr": 0.1}, out=sys.argv[1]) as run:
+            for _ in run.steps(2):
+                run.log(loss=1.0 / (seed + 1))
+            run.summary(loss=1.0 / (seed + 1))
+        seed += 1
+    print(1e3 * (time.process_time() - start), flush=True)
 """
 
 
-def measure_recording(root: Path, runs: int = RECORDED) -> Iterator[Measured]:
+class Recorder:
+    """A process that records runs of its own loop in a directory, as many at a time as it is told."""
+
+    def __init__(self, root: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _RECORD, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._process.communicate()
+
+    def record(self, runs: int) -> float:
+        """Records the next ``runs`` runs, and returns their CPU milliseconds."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(runs, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+
+def measure_recording(root: Path, runs: int = RECORDED, paired: int = PAIRED) -> Iterator[Measured]:
     """Yields what recording a run costs a process early and late, and what it costs to begin in a directory with a
     segment of the log from each of many processes.
+
+    The late runs of one process and the early ones of another alternate, so that load from elsewhere meets both.
     """
     shape = f"{runs:,} recorded runs"
-    _, early, late = _recorded(root / "loop", runs)
-    yield Measured(shape, "record, runs 2 to 201", early, 20.0, "ms")
-    yield Measured(shape, "record, the last 200 runs", late, 1.5 * early, "ms")
+    with Recorder(root / "loop") as old, Recorder(root / "new") as new:
+        old.record(runs - paired)
+        empty = new.record(1)
+        pairs = [(new.record(1), old.record(1)) for _ in range(paired)]
+    early, late = (statistics.median(costs) for costs in zip(*pairs, strict=True))
+    yield Measured(shape, f"record, runs 2 to {paired + 1}", early, 20.0, "ms")
+    yield Measured(shape, f"record, the last {paired} runs", late, 1.5 * early, "ms")
     yield Measured(shape, "judge", cpu_seconds(["judge", str(root / "loop")]), 8.0)
-    empty, *_ = _recorded(root / "empty", 3)
     write_segments(root / "many", runs)
-    begun, *_ = _recorded(root / "many", 3)
-    yield Measured(f"{runs:,} segments", "record, what the first run costs more", (begun - empty) / 1e3, 3.0)
-
-
-def _recorded(root: Path, runs: int) -> tuple[float, ...]:
-    """Returns the CPU milliseconds of the first run, and what nine in ten of the next and of the last 200 exceed.
-
-    Other load adds to single runs and takes nothing away.
-    """
-    ended = subprocess.run(
-        [sys.executable, "-c", _RECORD, str(root), str(runs)], check=True, stdout=subprocess.PIPE, text=True
-    )
-    return tuple(map(float, ended.stdout.split()))
+    with Recorder(root / "many") as begun:
+        yield Measured(
+            f"{runs:,} segments", "record, what the first run costs more", (begun.record(1) - empty) / 1e3, 3.0
+        )
 
 
 def write_segments(root: Path, count: int) -> None:
