@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import datetime
 import enum
 import errno
@@ -368,3 +369,18 @@ def test_an_enumeration_of_strings_is_stored_as_its_value(tmp_path: Path) -> Non
 
     ky.record("mine", arm="a", seed=1, config={"optimizer": Optimizer.SGD}, out=tmp_path).finish()
     assert ky.Store.open(tmp_path)[0].config["optimizer"] == "sgd"
+
+
+def test_a_late_run_of_a_process_costs_as_many_calls_as_an_early_one(tmp_path: Path) -> None:
+    def calls(seeds: range) -> int:
+        profile = cProfile.Profile()
+        with profile:
+            for seed in seeds:
+                loop(tmp_path, "only", seed)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    loop(tmp_path, "only", 0)  # imports and caches
+    early = calls(range(1, 6))
+    for seed in range(6, 60):
+        loop(tmp_path, "only", seed)
+    assert calls(range(60, 65)) <= 1.02 * early  # a file more or less that another process happens to write
