@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -23,11 +23,13 @@ ROOT = "(model)"
 
 @dataclass(frozen=True)
 class ProbedLayer:
-    """A module that is measured: its name without wrappers, and its own parameters."""
+    """A module that is measured: its name without wrappers, and its parameters."""
 
     name: str
     module: nn.Module
     parameters: tuple[nn.Parameter, ...]
+    contains_layers: bool = False
+    """The parameters are all that are inside the module, so they may be those of other layers as well."""
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -58,28 +60,34 @@ def evaluation_mode(net: nn.Module) -> Iterator[None]:
 
 
 def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[ProbedLayer]:
-    """Returns the layers of ``model``: those that match ``patterns``, or all.
+    """Returns the layers of ``model``: those that match ``patterns``, or all in the order of the network.
 
-    A layer is a module without children, an attention, or a module with parameters of its own. A pattern may name any
-    other module as well.
+    A layer is a module without children, an attention, a module with parameters of its own, or a block. A pattern may
+    name any other module as well: ``*`` stands for one part of a name or a piece of it, ``**`` for any number of parts.
+    The parameters of a block, and of a named module that has none of its own, are all parameters inside it.
     """
     model = unwrapped(model)
     modules = {
         ".".join(word for word in name.split(".") if word not in _INSERTED) or ROOT: module
         for name, module in _outside_parametrizations(model)
     }
+    blocks = _blocks(modules)
     if patterns is None:
-        chosen = {name: module for name, module in modules.items() if _is_layer(module)}
+        chosen = {name: module for name, module in modules.items() if name in blocks or _is_layer(module)}
     else:
         chosen = {}
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
-            matching = {name: module for name, module in modules.items() if fnmatch.fnmatchcase(name, pattern)}
+            parts = pattern.split(".")
+            matching = {name: module for name, module in modules.items() if _matches(name, parts)}
             if not matching:
-                raise KymographError(f"no layer matches {pattern!r}{did_you_mean(pattern, modules)}")
+                raise KymographError(f"no layer matches {pattern!r}{_instead(pattern, modules)}")
             chosen |= matching
     if not chosen:
         raise KymographError("the model has no layers to measure")
-    layers = [ProbedLayer(name, module, tuple(_parameters(module))) for name, module in chosen.items()]
+    layers = []
+    for name, module in chosen.items():
+        own = () if name in blocks else tuple(_parameters(module))
+        layers.append(ProbedLayer(name, module, own or tuple(module.parameters()), contains_layers=not own))
     for layer in layers:
         for parameter in layer.parameters:
             _refuse_unmeasurable(layer.name, parameter)
@@ -136,13 +144,63 @@ def _outside_parametrizations(model: nn.Module) -> Iterator[tuple[str, nn.Module
             yield name, module
 
 
-def _is_layer(module: nn.Module) -> bool:
+def can_be_called(module: nn.Module) -> bool:
+    """Returns whether ``module`` has a forward pass, which lists and dictionaries of modules have not."""
+    return isinstance(module, _OPAQUE) or type(module).forward is not nn.Module.forward
+
+
+def _blocks(modules: Mapping[str, nn.Module]) -> set[str]:
+    """Returns the names of the blocks: numbered modules of one parent and one class, at least two, with modules inside.
+
+    A plain Sequential is none, because its output is that of its last module, which is a layer or a block itself.
+    """
+    siblings: dict[tuple[str, type[nn.Module]], list[str]] = {}
+    for name, module in modules.items():
+        parent, _, number = name.rpartition(".")
+        if number.isdecimal() and _inside(module) and not isinstance(module, _OPAQUE) and (
+            type(module).forward not in (nn.Module.forward, nn.Sequential.forward)
+        ):  # fmt: skip
+            siblings.setdefault((parent, type(module)), []).append(name)
+    return {name for names in siblings.values() if len(names) > 1 for name in names}
+
+
+def _matches(name: str, pattern: Sequence[str]) -> bool:
+    """Returns whether a name matches the parts of a pattern; ``**`` is any number of parts, and at the end at least one.
+
+    >>> names = [ROOT, "layers", "layers.0", "layers.0.mlp", "layers.0.mlp.up"]
+    >>> [[name for name in names if _matches(name, pattern.split("."))] for pattern in ("layers.*", "**.mlp", "*")]
+    [['layers.0'], ['layers.0.mlp'], ['layers']]
+    >>> [name for name in names if _matches(name, ["layers", "**"])]
+    ['layers.0', 'layers.0.mlp', 'layers.0.mlp.up']
+    """
+    if name == ROOT or not pattern:
+        return pattern == [name]
+    (first, *rest), (part, _, below) = pattern, name.partition(".")
+    if first == "**":
+        return not rest or _matches(name, rest) or (below != "" and _matches(below, pattern))
+    return fnmatch.fnmatchcase(part, first) and (_matches(below, rest) if below else not rest)
+
+
+def _instead(pattern: str, names: Iterable[str]) -> str:
+    """Returns what to write instead of a pattern that matches none of ``names``."""
+    deeper = ["**" if part == "*" else part for part in pattern.split(".")]
+    if any(_matches(name, deeper) for name in names):
+        return f"; * stands for one part of a name: did you mean {'.'.join(deeper)!r}?"
+    return did_you_mean(pattern, names)
+
+
+def _inside(module: nn.Module) -> list[nn.Module]:
+    """Returns the modules directly inside ``module``, without parametrizations and empty dictionaries."""
     parametrizations = module.parametrizations if parametrize.is_parametrized(module) else None
-    inside = [
+    return [
         child
         for child in module.children()
         if child is not parametrizations and not (isinstance(child, nn.ModuleDict) and not len(child))
     ]
+
+
+def _is_layer(module: nn.Module) -> bool:
+    inside = _inside(module)
     if isinstance(module, nn.ModuleList | nn.ModuleDict | nn.Sequential) and not inside:
         return False  # empty
     has_parameters = any(True for _ in module.parameters(recurse=False))

@@ -172,6 +172,7 @@ class Probe:
         hooks = [(layer.module, LayerHook(layer, quantities, self._session)) for layer in found_layers]
         self._hooks = [(module, hook) for module, hook in hooks if hook.needed]
         self._weights = WeightReader(found_layers, quantities)
+        self._session.notes |= self._weights.notes()
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
         self._twin = is_compiled(model) and any(quantity.input in _AT_LAYERS for quantity in quantities)

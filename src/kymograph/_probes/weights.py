@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any
 
@@ -19,7 +20,7 @@ _AT_ONCE = 512 * 1024
 
 
 class WeightReader:
-    """Reads the weights of all layers around a step.
+    """Reads the weights of all layers around a step; those of a block are combined from the layers inside it.
 
     The parameters of a layer are copied into contiguous memory, so that one operation measures weights and bias
     together and a step allocates nothing. There is one copy of the weights, if they or their updates are read, and two
@@ -31,7 +32,8 @@ class WeightReader:
             [quantity for quantity in quantities if quantity.input is kind]
             for kind in (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
         )
-        self._layers = [layer for layer in layers if layer.parameters]
+        self._parts = _divided([layer for layer in layers if layer.parameters])
+        self._read_once = list({part.name: part for parts in self._parts.values() for part in parts}.values())
         self._groups: list[_Group] = []
 
     @property
@@ -42,8 +44,19 @@ class WeightReader:
     def sites(self, quantity: LoadedQuantity) -> dict[str, list[str]]:
         """Returns, by layer, the names of the readings that its value is combined from."""
         return {
-            layer.name: [name for segment in _segments(layer) for name in segment.names(quantity)]
-            for layer in self._layers
+            layer: [name for part in parts for segment in _segments(part) for name in segment.names(quantity)]
+            for layer, parts in self._parts.items()
+            if len(parts) == 1 or _can_be_combined(quantity)
+        }
+
+    def notes(self) -> dict[str, str]:
+        """Returns, by quantity, a sentence on each that is not measured at blocks."""
+        blocks = [layer for layer, parts in self._parts.items() if len(parts) > 1]
+        return {
+            quantity.name: f"{quantity.name} is not measured at {blocks[0]} and other modules with layers inside: its "
+            "'together' is 'mean', and the value of a block is not the mean of those of its layers"
+            for quantity in (*self._weights, *self._updates, *self._gradients)
+            if blocks and not _can_be_combined(quantity)
         }
 
     def begin(self, row: Row) -> None:
@@ -84,12 +97,40 @@ class WeightReader:
         """Returns the weights grouped by device and dtype, with memory for their copies."""
         if not self._groups:
             kinds: dict[tuple[torch.device, torch.dtype], list[_Segment]] = {}
-            for layer in self._layers:
-                for segment in _segments(layer):
+            for part in self._read_once:
+                for segment in _segments(part):
                     first = segment.parameters[0]
                     kinds.setdefault((first.device, first.dtype), []).append(segment)
             self._groups = [_Group(segments) for segments in kinds.values()]
         return self._groups
+
+
+def _divided(layers: Sequence[ProbedLayer]) -> dict[str, list[ProbedLayer]]:
+    """Returns, by layer, the disjoint layers that together have its parameters, so that none is read twice for a block.
+
+    What no layer inside a block has to itself, such as the second layer with a shared weight, is read for the block.
+    """
+    whole = [layer for layer in layers if not layer.contains_layers]
+    parts = {layer.name: [layer] for layer in whole}
+    blocks = [layer for layer in layers if layer.contains_layers]
+    for block in sorted(blocks, key=lambda block: len(block.parameters)):  # inner ones before outer ones
+        missing = {id(parameter): parameter for parameter in block.parameters}
+        parts[block.name] = []
+        for layer in whole:
+            if all(id(parameter) in missing for parameter in layer.parameters):
+                parts[block.name].append(layer)
+                for parameter in layer.parameters:
+                    del missing[id(parameter)]
+        if missing:
+            rest = replace(block, parameters=tuple(missing.values()))
+            whole.append(rest)
+            parts[block.name].append(rest)
+    return {layer.name: parts[layer.name] for layer in layers}
+
+
+def _can_be_combined(quantity: LoadedQuantity) -> bool:
+    """Returns whether the value of a block follows from those of the layers inside it; a mean over tensors does."""
+    return not quantity.flat or quantity.together != "mean"
 
 
 class _Segment:
