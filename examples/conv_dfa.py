@@ -42,7 +42,7 @@ def conv_study(run: ky.ActiveRun, *, rule: str = "bp", lr: float = 0.003, width:
         net = cut(nn.Sequential(embed, *blocks, head))
     learning = rules.make(rule, net, generator=run.generator("feedback"), example=x[:2])
     optimizer = torch.optim.Adam(learning.trained_parameters(), lr)
-    run.watch(net, optimizer, every=5, level=["update_ratio"], layers=["*.0", "head.1"])
+    run.watch(net, optimizer, every=5, level=["update_ratio"], layers=["embed.0", "blocks.*.0", "head.1"])
     order = run.generator("batches")
     for step in run.steps(steps):
         rows = torch.randint(0, len(x), (64,), generator=order)

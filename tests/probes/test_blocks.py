@@ -162,7 +162,7 @@ def test_the_blocks_of_a_transformer_and_of_a_resnet_are_layers_in_network_order
         "model.layers.0", "model.layers.1", "model.layers.2",
     ]  # fmt: skip
     nested = [name for name in names(Stack(Stage, 2)) if name.rpartition(".")[2].isdecimal() and "mlp" not in name]
-    # the scaled and the tied block of a stage have no sibling of their class; the first is a layer for its own parameter
+    # the scaled and the tied block of a stage have no sibling of their class; the first is a layer for its parameter
     assert nested == [
         name
         for stage in ("model.layers.0", "model.layers.1")

@@ -144,6 +144,7 @@ class ActiveRun:
         self._every: int | None = None
         self._looping = False
         self._logged_without_loop = 0
+        self._logged_outside: frozenset[str] = frozenset()
         self.notes: list[str] = []
         self.summary = RunSummary()
         """The run's summary numbers: ``run.summary["loss"] = loss``, or ``run.summary(loss=loss)``."""
@@ -178,6 +179,8 @@ class ActiveRun:
                 self._logged_without_loop += 1
             else:
                 step = self.step
+        if self._probes and not self._looping:
+            self._say_unused({**(values or {}), **named})
         if values and named and (twice := values.keys() & named.keys()):
             raise KymographError(f"{min(twice)} is logged twice in one call; give it once")
         self._logged.log(step, {**(values or {}), **named})
@@ -187,11 +190,17 @@ class ActiveRun:
         self._speaks = True
         self._follower.say(text)
 
-    def watch(self, model: nn.Module, optimizer: Any = None, every: int = 1, **options: Any) -> Probe:
-        """Measures the network every ``every`` steps of training; the options are those of `kymograph.Probe`."""
+    def watch(self, model: nn.Module, optimizer: Any = None, every: int = 10, **options: Any) -> Probe:
+        """Measures the network every ``every`` steps of `steps`, the first one included.
+
+        The options are those of `kymograph.Probe`. If nothing can be measured, or not at all layers, the first measured
+        step prints why and notes it in the record.
+        """
         from kymograph._probes.probe import Probe
 
         probe = Probe(model, optimizer, every=every, **options)
+        run = weakref.ref(self)  # a run that nobody refers to ends by itself
+        probe.say = lambda note: None if (this := run()) is None else this._print(note)
         probe.attach()
         self._probes.append(probe)
         return probe
@@ -256,6 +265,7 @@ class ActiveRun:
                     raise
                 for probe in self._probes:
                     probe.end()
+                    self._note(probe)
                 self.step = index + 1
                 self._tick(1)
                 self._save_if_due()
@@ -280,7 +290,8 @@ class ActiveRun:
                 series[unique] = measured
                 if unique != name:
                     self.notes.append(f"several series are called {name}; a later one is stored as {unique}")
-            self.notes += [note for note in probe.notes if note not in self.notes]
+            probe.say_unused()
+            self._note(probe)
         return series
 
     def close(self) -> None:
@@ -356,7 +367,21 @@ class ActiveRun:
     def _announce(self, note: str) -> None:
         """Prints a note and stores it with the run."""
         self.notes.append(note)
+        self._print(note)
+
+    def _print(self, note: str) -> None:
         print(f"note: {self.arm}, seed {self.seed}: {note}", file=sys.stderr)
+
+    def _note(self, probe: Probe) -> None:
+        """Stores with the run what its probe notes."""
+        if probe.notes:
+            self.notes += [note for note in probe.notes if note not in self.notes]
+
+    def _say_unused(self, names: Iterable[str]) -> None:
+        """Says that nothing is measured if a series grows outside `steps` and the probes have not begun."""
+        again, self._logged_outside = self._logged_outside.intersection(names), self._logged_outside.union(names)
+        for probe in self._probes if again else ():
+            probe.say_unused()
 
     def _save_if_due(self) -> None:
         if self._path is None or not self._resumable:

@@ -375,6 +375,9 @@ class ExistingRun(ActiveRun):
     def finish(self) -> None:
         """Leaves the record as it is."""
 
+    def _print(self, note: str) -> None:
+        """Prints nothing: a run that does not train has nothing to measure."""
+
 
 _DIRECTORIES: dict[tuple[Path, Path], Directory] = {}
 _TERMS: dict[tuple[Path, str], tuple[int, Terms | None]] = {}

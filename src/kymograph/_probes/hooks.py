@@ -112,6 +112,11 @@ class LayerHook:
         several = [self.name + path for path in self._sites if path and self.name + path in read]
         return [self.name, *several] if self.name in read or not several else several
 
+    def ran(self, row: Row) -> bool:
+        """Returns whether the layer ran in the step whose readings are ``row``, with gradients enabled."""
+        read = (*self._outputs, *self._gradients)  # a re-entrant checkpoint runs in the backward pass only
+        return self._seen[0] is row or any((name, self.name + path) in row for path in self._sites for name, _ in read)
+
     def register(self, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         """Attaches the hook to ``module``; at an attention it also receives the inputs."""
         if self._attention:

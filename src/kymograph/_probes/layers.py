@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from kymograph._errors import KymographError, did_you_mean
+from kymograph._probes.site_families import matches
 
 _WRAPPING = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 _INSERTED = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")  # into names, by wrappers
@@ -39,12 +39,14 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
-def is_compiled(model: nn.Module) -> bool:
-    """Returns whether ``model`` or a part of it is compiled, so that hooks inside it do not run."""
-    return any(
-        hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+def compiled_modules(model: nn.Module) -> set[nn.Module]:
+    """Returns the modules in ``model`` that are compiled or inside one that is, where hooks do not run."""
+    return {
+        inside
         for module in model.modules()
-    )
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None
+        for inside in module.modules()
+    }
 
 
 @contextmanager
@@ -77,8 +79,7 @@ def find_layers(model: nn.Module, patterns: Sequence[str] | None) -> list[Probed
     else:
         chosen = {}
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
-            parts = pattern.split(".")
-            matching = {name: module for name, module in modules.items() if _matches(name, parts)}
+            matching = {name: module for name, module in modules.items() if _matches(name, pattern)}
             if not matching:
                 raise KymographError(f"no layer matches {pattern!r}{_instead(pattern, modules)}")
             chosen |= matching
@@ -164,28 +165,16 @@ def _blocks(modules: Mapping[str, nn.Module]) -> set[str]:
     return {name for names in siblings.values() if len(names) > 1 for name in names}
 
 
-def _matches(name: str, pattern: Sequence[str]) -> bool:
-    """Returns whether a name matches the parts of a pattern; ``**`` is any number of parts, and at the end at least one.
-
-    >>> names = [ROOT, "layers", "layers.0", "layers.0.mlp", "layers.0.mlp.up"]
-    >>> [[name for name in names if _matches(name, pattern.split("."))] for pattern in ("layers.*", "**.mlp", "*")]
-    [['layers.0'], ['layers.0.mlp'], ['layers']]
-    >>> [name for name in names if _matches(name, ["layers", "**"])]
-    ['layers.0', 'layers.0.mlp', 'layers.0.mlp.up']
-    """
-    if name == ROOT or not pattern:
-        return pattern == [name]
-    (first, *rest), (part, _, below) = pattern, name.partition(".")
-    if first == "**":
-        return not rest or _matches(name, rest) or (below != "" and _matches(below, pattern))
-    return fnmatch.fnmatchcase(part, first) and (_matches(below, rest) if below else not rest)
+def _matches(name: str, pattern: str) -> bool:
+    """Returns whether a module's name matches; the whole network is not inside itself, and matches only its name."""
+    return pattern == name if name == ROOT else matches(name, pattern)
 
 
 def _instead(pattern: str, names: Iterable[str]) -> str:
     """Returns what to write instead of a pattern that matches none of ``names``."""
-    deeper = ["**" if part == "*" else part for part in pattern.split(".")]
+    deeper = ".".join("**" if part == "*" else part for part in pattern.split("."))
     if any(_matches(name, deeper) for name in names):
-        return f"; * stands for one part of a name: did you mean {'.'.join(deeper)!r}?"
+        return f"; * stands for one part of a name: did you mean {deeper!r}?"
     return did_you_mean(pattern, names)
 
 

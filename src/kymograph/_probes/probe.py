@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import statistics
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,17 +20,27 @@ from torch.utils.hooks import RemovableHandle
 from kymograph._errors import KymographError, first_line
 from kymograph._probes.fixed_batch import FixedBatch, Loss
 from kymograph._probes.hooks import LayerHook, Session
-from kymograph._probes.layers import find_layers, is_compiled, unwrapped
+from kymograph._probes.layers import can_be_called, compiled_modules, find_layers, unwrapped
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph._probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
+from kymograph._probes.site_families import counted, families
 from kymograph._probes.weights import WeightReader, optimizers_in
 from kymograph._runs.record import RunSeries
 
 NETWORK = "network"
 """The site of quantities of the whole network."""
-NO_STEP = "nothing was measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
+NO_STEP = "nothing is measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
 _AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
 _AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+_TWIN = "the eager twin"
+_ON_TWIN = (
+    "outputs and their gradients are measured on the model's eager twin, the same weights in evaluation mode on the "
+    "batch of the probe"
+)
+_MOST_NAMES = 3
+"""How many families of layers a note names."""
+_MOST_NOTES = 4
+"""How many notes of one step are printed; all of them are kept."""
 _REMEMBERED = 9
 """How many step times of each kind the schedule remembers."""
 
@@ -135,16 +146,17 @@ class Probe:
             the step ends.
         level: ``light``, ``standard`` or ``deep``, or names of quantities.
         every: the interval between measured steps. The others cost next to nothing: no hook is attached.
-        layers: names or patterns such as ``blocks.*.mlp``; None: every module without children, every attention and
-            every module with parameters of its own.
+        layers: names or patterns: ``blocks.*`` (the blocks), ``blocks.**`` (all inside them), ``blocks.*.mlp``; None:
+            every block, module without children, attention and module with parameters of its own.
         budget: the share of training time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
         loss: ``loss(model, batch)`` returns a tensor with one entry; for the quantities of the whole network.
         batch: the fixed batch that these are computed on.
 
     If a layer is called several times in a step (a shared module, several micro-batches), the readings of all its calls
     are combined as the quantity's ``together`` says. Calls under ``no_grad`` are not part of the step. What cannot be
-    measured is NaN, and `notes` says why. A compiled model's outputs are read on its eager twin: the same weights, in
-    evaluation mode, on ``batch``. Weights, updates and weight gradients are still those of the training step.
+    measured is NaN, and `notes` says why; what the first measured step tells is printed at once. A compiled model's
+    outputs are read on its eager twin: the same weights, in evaluation mode, on ``batch``. Weights, updates and weight
+    gradients are still those of the training step.
     """
 
     def __init__(
@@ -175,7 +187,7 @@ class Probe:
         self._session.notes |= self._weights.notes()
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
-        self._twin = is_compiled(model) and any(quantity.input in _AT_LAYERS for quantity in quantities)
+        self._twin = bool(compiled_modules(model)) and any(quantity.input in _AT_LAYERS for quantity in quantities)
         self._refuse_impossible()
         if not any(isinstance(layer.module, nn.MultiheadAttention) for layer in found_layers):
             for name in (quantity.name for quantity in quantities if quantity.input is QuantityInput.ATTENTION):
@@ -185,23 +197,35 @@ class Probe:
                 )
         self._attached = self._was_attached = self._began = False
         self._step: int | None = None
-        self._measuring = False
+        self._measuring = self._updated = False
+        self._layers_known = not self._hooks  # which layers run: seen in the first measured step that trains
+        self._twin_row: Row = {}  # the eager twin's readings, until it is known whether they are needed
+        self._unseen: set[str] = set()  # layers that were compiled after the probe was made
+        self._waiting: list[RemovableHandle] = []
+        self._said, self._said_unused = 0, False
+        self.say: Callable[[str], None] = _print_note
+        """What is called with a note as soon as there is one; a run sets it."""
 
     def __enter__(self) -> Self:
         self.attach()
         return self
 
-    def __exit__(self, *reason: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *reason: object) -> None:
+        if kind is None:
+            self.say_unused()
         self.detach()
 
     def attach(self) -> None:
         """Enables `step`; hooks are attached for the measured steps only."""
         self._attached = self._was_attached = True
+        if not self._began and not self._waiting:
+            self._waiting = [one.register_step_post_hook(self._after_unmeasured_update) for one in self._optimizers]
 
     def detach(self) -> None:
         """Removes every hook and frees the copies of the weights; readings are kept."""
         self._session.abandon()
         self._remove_hooks()
+        self._stop_waiting()
         self._weights.release()
         self._table.flush()
         self._attached = self._measuring = False
@@ -229,13 +253,17 @@ class Probe:
         if not self._attached:
             raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
         self._began = True
+        self._stop_waiting()
         self.schedule.begin()
         self._measuring = self.schedule.due(self._step)
         if not self._measuring:
             self._remove_hooks()
             return
         row: Row = {}
+        self._updated = False
         self._session.row = row
+        if not self._layers_known and not self._twin:
+            self._see_which_layers_are_compiled()
         self._at_network(row)
         if not self._handles:
             self._add_hooks()
@@ -251,9 +279,13 @@ class Probe:
             if self._weights.reads_gradients and not self._optimizers:
                 self._weights.gradients(row)
             self._weights.end(row)
+            if not self._layers_known:
+                self._see_which_layers_ran(step, row)
             self._table.add(step, self._session.close(self._together))
-            if not self.schedule.constant:
+            if not self.schedule.constant or not self._layers_known:
                 self._remove_hooks()
+            if len(self._session.notes) > self._said:
+                self._say_new_notes()
         self._measuring = False
         self.schedule.end(step, measured)
 
@@ -266,8 +298,18 @@ class Probe:
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence per layer or quantity that cannot be measured, and one if the probe was never used."""
-        unused = self._was_attached and not self._began and not self._table.steps
-        return (*self._session.notes.values(), *((NO_STEP,) if unused else ()))
+        return (*self._session.notes.values(), *((NO_STEP,) if self._is_unused else ()))
+
+    @property
+    def _is_unused(self) -> bool:
+        return self._was_attached and not self._began and not self._table.steps
+
+    def say_unused(self) -> None:
+        """Says, once, that training goes on and no step was begun, if that is so."""
+        self._stop_waiting()
+        if self._is_unused and not self._said_unused:
+            self._said_unused = True
+            self.say(NO_STEP)
 
     def state(self) -> dict[str, Any]:
         """Returns everything the probe needs to resume after a kill: tensors, arrays, numbers and strings."""
@@ -279,6 +321,9 @@ class Probe:
             "gradients": self._weights.state(),
             "fixed batch": {} if self._fixed is None else dict(self._fixed.state),
             "notes": dict(self._session.notes),
+            "layers known": self._layers_known,
+            "unseen": sorted(self._unseen),
+            "twin": self._twin,
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -295,6 +340,10 @@ class Probe:
         if self._fixed is not None:
             self._fixed.state = dict(state["fixed batch"])
         self._session.notes |= state["notes"]
+        self._said = len(self._session.notes)
+        self._layers_known = state.get("layers known", self._layers_known)  # states of earlier versions have none
+        self._unseen = set(state.get("unseen", ()))
+        self._twin = state.get("twin", self._twin)
 
     def series(self) -> dict[str, RunSeries]:
         """Returns each quantity that some layer has, over the measured steps, with the layers as its sites.
@@ -334,8 +383,8 @@ class Probe:
 
     def _add_hooks(self) -> None:
         if not self._twin:
-            self._handles = [hook.register(module) for module, hook in self._hooks]
-        if self._weights.reads_gradients:
+            self._handles = [hook.register(module) for module, hook in self._hooks if hook.name not in self._unseen]
+        if self._weights.reads_gradients or not self._layers_known:
             self._handles += [optimizer.register_step_pre_hook(self._before_update) for optimizer in self._optimizers]
 
     def _remove_hooks(self) -> None:
@@ -344,8 +393,77 @@ class Probe:
         self._handles = []
 
     def _before_update(self, *_: Any) -> None:
-        if self._session.row is not None:
+        self._updated = True
+        if self._session.row is not None and self._weights.reads_gradients:
             self._weights.gradients(self._session.row)
+
+    def _stop_waiting(self) -> None:
+        for handle in self._waiting:
+            handle.remove()
+        self._waiting = []
+
+    def _after_unmeasured_update(self, *_: Any) -> None:
+        self.say_unused()
+
+    def _say_new_notes(self) -> None:
+        notes = list(self._session.notes.values())
+        new, self._said = notes[self._said :], len(notes)
+        for note in new[:_MOST_NOTES]:
+            self.say(note)
+        if len(new) > _MOST_NOTES:
+            self.say(f"{len(new) - _MOST_NOTES} more such notes are in probe.notes, and in the record of a run")
+
+    def _see_which_layers_are_compiled(self) -> None:
+        """Finds what was compiled after the probe was made: hooks there read nothing and change what is compiled."""
+        compiled = compiled_modules(self._model)
+        self._unseen = {hook.name for module, hook in self._hooks if module in compiled}
+        if not self._unseen:
+            return
+        names = self._named([hook.name for _, hook in self._hooks if hook.name in self._unseen])
+        if self._fixed is not None:
+            self._twin = True
+            self._session.notes[_TWIN] = f"{_ON_TWIN}, because no hook runs in compiled modules: {names}"
+        else:
+            self._session.notes[_TWIN] = (
+                f"the outputs of {names} are not measured, because no hook runs in compiled modules; give loss= and "
+                "batch= to measure the model's eager twin"
+            )
+
+    def _see_which_layers_ran(self, step: int, row: Row) -> None:
+        """Notes which layers did not run in the first step that trains; if none did, reads the eager twin."""
+        layers = [hook for module, hook in self._hooks if can_be_called(module) and hook.name not in self._unseen]
+        silent = [hook.name for hook in layers if not hook.ran(self._twin_row if self._twin else row)]
+        none_ran = len(silent) == len(layers)
+        if none_ran and self._optimizers and not self._updated:
+            return  # nothing is trained in this step
+        self._layers_known, twin_row, self._twin_row = True, self._twin_row, {}
+        if not self._twin and not none_ran and self._fixed is not None:
+            self._session.notes.pop(_TWIN, None)  # it was tried in vain
+        if none_ran and silent and twin_row and not self._twin:
+            row.update(twin_row)
+            self._twin = True
+            self._remove_hooks()  # a compiled model would be compiled twice, with hooks and without
+            self._session.notes["layers"] = (
+                f"{_ON_TWIN}, because no layer was seen to run in step {step}, as in a compiled model"
+            )
+        elif none_ran and silent:
+            self._session.notes["layers"] = (
+                f"outputs and their gradients are not measured: no layer was seen to run in step {step}; watch the "
+                "model that the loop calls, and if it is compiled, where no hook runs, give loss= and batch= to measure its "
+                "eager twin"
+            )
+        elif silent:
+            self._session.notes["layers"] = (
+                f"the outputs of {self._named(silent)} are not measured: they did not run in step {step}, or only "
+                "under no_grad or compiled"
+            )
+
+    def _named(self, layers: Sequence[str]) -> str:
+        """Returns the names of layers, those that differ only in an index together, or of the first few."""
+        found = families([hook.name for _, hook in self._hooks], layers)
+        shown = ", ".join(counted(family) for family in found[:_MOST_NAMES])
+        more = sum(len(family.sites) for family in found[_MOST_NAMES:])
+        return f"{shown} and {more} more" if more else shown
 
     def _at_network(self, row: Row) -> None:
         """Reads the quantities that are computed on the fixed batch, before the step."""
@@ -353,13 +471,10 @@ class Probe:
         if fixed is None:
             return
         fixed.step = len(self._table.steps)
+        if self._twin or not self._layers_known:  # until then its readings are only kept
+            self._twin_row = self._read_twin(fixed)
         if self._twin:
-            handles = [hook.register(module) for module, hook in self._hooks]
-            try:
-                self._try_measuring("the eager twin", fixed.walk)
-            finally:
-                for handle in handles:
-                    handle.remove()
+            row.update(self._twin_row)
         self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
         for quantity in self._network:
             if quantity.name not in self._session.notes:
@@ -367,6 +482,17 @@ class Probe:
                 if value is not None:
                     row[quantity.name, NETWORK] = value
         self._session.row = row
+
+    def _read_twin(self, fixed: FixedBatch) -> Row:
+        """Returns the readings at all layers in one eager pass on the fixed batch."""
+        self._session.row = {}
+        handles = [hook.register(module) for module, hook in self._hooks]
+        try:
+            self._try_measuring(_TWIN, fixed.walk)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return self._session.close(self._together)
 
     def _try_measuring(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns the function's result; None, with a note, if it fails."""
@@ -404,3 +530,7 @@ class Probe:
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
         return RunSeries(step, value, tuple(parts))
+
+
+def _print_note(note: str) -> None:
+    print(f"note: {note}", file=sys.stderr)

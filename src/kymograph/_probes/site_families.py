@@ -152,12 +152,14 @@ def counted(family: Family) -> str:
 def matches(site: str, pattern: str) -> bool:
     """Returns whether a site's name matches a pattern: ``*`` is any part between dots, ``**`` any number of parts.
 
-    ``?`` is one character, and ``[0-3]`` at the start of a part one of several; after a name it is the path into an
-    output, as in ``lstm[0]``.
+    At the end ``**`` is at least one part, as in a gitignore file. ``?`` is one character, and ``[0-3]`` at the start
+    of a part one of several; after a name it is the path into an output, as in ``lstm[0]``.
 
     >>> [matches(site, "layers.*") for site in ("layers.0", "layers.0.mlp", "layers")]
     [True, False, False]
     >>> [matches(site, "layers.**") for site in ("layers.0", "layers.0.mlp", "layers")]
+    [True, True, False]
+    >>> [matches(site, "**.norm*") for site in ("norm", "layers.0.norm1", "norm.weight")]
     [True, True, False]
     >>> matches("layers.2.mlp", "layers.[0-3].*"), matches("lstm[0]", "lstm[0]")
     (True, True)
@@ -165,7 +167,8 @@ def matches(site: str, pattern: str) -> bool:
     return _expression(pattern).fullmatch(site) is not None
 
 
-_WILDCARD = re.compile(r"\*\*|\*|\?|(?<![^.])\[!?[\w-]+\]")
+_WILDCARD = re.compile(r"(?<![^.])\*\*\.|\*\*|\*|\?|(?<![^.])\[!?[\w-]+\]")
+_EXPRESSIONS = {"**.": r"(?:.+\.)?", "**": ".+", "*": "[^.]*", "?": "[^.]"}
 
 
 @functools.lru_cache(maxsize=256)
@@ -174,6 +177,9 @@ def _expression(pattern: str) -> re.Pattern[str]:
     parts, end = [], 0
     for wildcard in _WILDCARD.finditer(pattern):
         parts.append(re.escape(pattern[end : wildcard.start()]))
-        parts.append({"**": ".+", "*": "[^.]+", "?": "[^.]"}.get(wildcard[0], wildcard[0].replace("[!", "[^")))
+        parts.append(_EXPRESSIONS.get(wildcard[0], wildcard[0].replace("[!", "[^")))
         end = wildcard.end()
-    return re.compile("".join([*parts, re.escape(pattern[end:])]))
+    try:
+        return re.compile("".join([*parts, re.escape(pattern[end:])]))
+    except re.error:  # [9-0]
+        return re.compile(re.escape(pattern))
