@@ -221,7 +221,9 @@ def test_weights_updates_and_gradients_of_a_block_are_those_of_all_parameters_in
         patterns = ["model.layers.*", "**.b"]
     net = Stack(make)
     probe, seen = probed(net, layers=patterns)
-    for block in [name for name in names(net, patterns) if name.rpartition(".")[0] == "model.layers"]:
+    blocks = [name for name in names(net, patterns) if name.rpartition(".")[0] == "model.layers"]
+    assert len(blocks) == 3
+    for block in blocks:
         module = net.get_submodule(block)
         previous = None
         for row, states in zip(probe.rows(), seen, strict=True):

@@ -449,7 +449,7 @@ class Probe:
         elif none_ran and silent:
             self._session.notes["layers"] = (
                 f"outputs and their gradients are not measured: no layer was seen to run in step {step}; watch the "
-                "model that the loop calls, and if it is compiled, where no hook runs, give loss= and batch= to measure its "
+                "model that the loop calls, and if it is compiled, where no hook runs, give loss= and batch= for its "
                 "eager twin"
             )
         elif silent:
