@@ -95,3 +95,9 @@ def test_every_site_is_in_one_family_and_matches_its_pattern(sites: list[str]) -
 def test_a_name_matches_itself_and_everything_matches_two_stars(sites: list[str]) -> None:
     assert all(matches(site, site) and matches(site, "**") for site in sites)
     assert all(matches(site, "*") == ("." not in site) for site in sites)
+
+
+@given(st.text("h.*?[]!-09a(\\\\+", max_size=12))
+def test_no_pattern_is_an_error(pattern: str) -> None:
+    matches("h.0.mlp", pattern)
+    assert matches("h.[9-0]", "h.[9-0]")

@@ -150,36 +150,42 @@ def counted(family: Family) -> str:
 
 
 def matches(site: str, pattern: str) -> bool:
-    """Returns whether a site's name matches a pattern: ``*`` is any part between dots, ``**`` any number of parts.
+    """Returns whether a site's name matches a pattern: ``*`` is one part of a name or a piece of it, ``**`` several.
 
-    At the end ``**`` is at least one part, as in a gitignore file. ``?`` is one character, and ``[0-3]`` at the start
-    of a part one of several; after a name it is the path into an output, as in ``lstm[0]``.
+    ``?`` is one character, and ``[0-3]`` at the start of a part one of several; after a name it is the path into an
+    output, as in ``lstm[0]``.
 
-    >>> [matches(site, "layers.*") for site in ("layers.0", "layers.0.mlp", "layers")]
-    [True, False, False]
-    >>> [matches(site, "layers.**") for site in ("layers.0", "layers.0.mlp", "layers")]
-    [True, True, False]
-    >>> [matches(site, "**.norm*") for site in ("norm", "layers.0.norm1", "norm.weight")]
-    [True, True, False]
-    >>> matches("layers.2.mlp", "layers.[0-3].*"), matches("lstm[0]", "lstm[0]")
-    (True, True)
+    >>> [[name for name in ("mlp", "h.0", "h.0.mlp", "h.0.mlp.up") if matches(name, pattern)]
+    ...  for pattern in ("h.*", "h.**", "**.mlp", "h.[0-3].m*")]
+    [['h.0'], ['h.0', 'h.0.mlp', 'h.0.mlp.up'], ['mlp', 'h.0.mlp'], ['h.0.mlp']]
     """
     return _expression(pattern).fullmatch(site) is not None
 
 
-_WILDCARD = re.compile(r"(?<![^.])\*\*\.|\*\*|\*|\?|(?<![^.])\[!?[\w-]+\]")
-_EXPRESSIONS = {"**.": r"(?:.+\.)?", "**": ".+", "*": "[^.]*", "?": "[^.]"}
+_WILDCARD = re.compile(r"\*|\?|^\[!?(?:\w|\d-\d)+\]")
 
 
 @functools.lru_cache(maxsize=256)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Returns a pattern as a regular expression."""
-    parts, end = [], 0
-    for wildcard in _WILDCARD.finditer(pattern):
-        parts.append(re.escape(pattern[end : wildcard.start()]))
-        parts.append(_EXPRESSIONS.get(wildcard[0], wildcard[0].replace("[!", "[^")))
+    """Returns a pattern as a regular expression; ``**`` is any number of parts, and at the end at least one."""
+    *parts, last = pattern.split(".")
+    before = "".join(r"(?:.+\.)?" if part == "**" else _part(part) + r"\." for part in parts)
+    return re.compile(before + (".+" if last == "**" else _part(last)))
+
+
+def _part(part: str) -> str:
+    """Returns the regular expression of one part of a pattern."""
+    found, end = [], 0
+    for wildcard in _WILDCARD.finditer(part):
+        found.append(re.escape(part[end : wildcard.start()]))
+        found.append({"*": "[^.]*", "?": "[^.]"}.get(wildcard[0]) or _set(wildcard[0]))
         end = wildcard.end()
+    return "".join([*found, re.escape(part[end:])])
+
+
+def _set(text: str) -> str:
+    """Returns ``[0-3]`` or ``[!a]`` as a regular expression; a range that runs backwards is matched literally."""
     try:
-        return re.compile("".join([*parts, re.escape(pattern[end:])]))
-    except re.error:  # [9-0]
-        return re.compile(re.escape(pattern))
+        return re.compile(text.replace("[!", "[^")).pattern
+    except re.error:
+        return re.escape(text)
