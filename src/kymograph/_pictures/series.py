@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from kymograph._pictures.scales import LARGEST
-from kymograph._probes.quantities import QUANTITIES
+from kymograph._probes.quantities import QUANTITIES, QuantityInput
 from kymograph._runs.declaration import OVER_DEPTH, Declaration, SeriesDisplay
 from kymograph._runs.store import LabelledArray, Store
 from kymograph._statistics.intervals import mean_interval
@@ -64,6 +65,59 @@ def sited_series(
     displays = [display for display in stored_displays(store, declaration) if series in (None, display.series)]
     arrays = [(display, store.series(display.series)) for display in displays]
     return [(display, array) for display, array in arrays if "site" in array.labels]
+
+
+def never_ran(store: Store, array: LabelledArray) -> set[str]:
+    """Returns the sites of a series that ran in no arm: without a value here and in every series of outputs.
+
+    A layer that ran without a gradient has outputs, and weights have norms whether or not their layer runs; so only
+    the outputs tell. A site that no series of outputs has is not known not to have run. The outputs of one run of each
+    arm are read, and only if some site of ``array`` has no value.
+    """
+    empty = np.isnan(array.values).all(axis=(0, 1, 2))  # (site,)
+    silent = {site for site, none in zip(array.labels["site"], empty, strict=True) if none}
+    if not silent or empty.all():  # a run that diverged at once tells nothing about its layers
+        return set()
+    outputs = {name.replace("-", "_") for name, part in QUANTITIES.parts().items()
+               if part.properties.get("at") == QuantityInput.OUTPUT.value}  # fmt: skip
+    seen: set[str] = set()
+    measured: set[str] = set()
+    for run in {run.arm: run for run in reversed(store.finished.runs)}.values():
+        for series in (run.series[name] for name in outputs & set(run.series)):
+            for site, values in zip(series.sites or (), series.value.T, strict=True):
+                seen.add(site)
+                if not np.isnan(values).all():
+                    measured.add(site)
+    return silent & seen - measured
+
+
+class CellState(enum.IntEnum):
+    """What a cell of a kymograph shows."""
+
+    VALUE = 0
+    ZERO = 1  # every seed that measured it measured exactly 0
+    MISSING = 2  # no seed has a value: not measured, no gradient, or not finite
+    ABSENT = 3  # the arm has no such site
+
+    @property
+    def label(self) -> str:
+        """What a legend calls the state."""
+        return ("value", "exactly 0", "not measured, or no gradient", "no such layer")[self]
+
+
+def cell_states(values: np.ndarray, exists: np.ndarray) -> np.ndarray:
+    """Returns the `CellState` of every cell, (step, site).
+
+    Args:
+        values: one arm's drawable values, (seed, step, site).
+        exists: which sites the arm has, (site,).
+    """
+    measured = ~np.isnan(values)
+    states = np.full(values.shape[1:], CellState.VALUE, dtype=np.int8)
+    states[~measured.any(axis=0)] = CellState.MISSING
+    states[measured.any(axis=0) & ((values == 0) | ~measured).all(axis=0)] = CellState.ZERO
+    states[:, ~exists] = CellState.ABSENT
+    return states
 
 
 @dataclass(frozen=True)
