@@ -12,6 +12,7 @@ from kymograph._pictures.scales import (
     colour_values,
     is_log,
     is_log_colour,
+    is_log_profile,
     relative_to_start,
 )
 from kymograph._runs.declaration import SeriesDisplay
@@ -24,7 +25,13 @@ def test_an_undeclared_scale_is_chosen_from_the_values_and_a_declared_one_is_kep
     assert [is_log_colour(undeclared, values) for values in (wide, narrow, signed)] == [True, True, False]
     for log in (True, False):
         declared = SeriesDisplay("x", "x", "x", log=log)
-        assert is_log(declared, narrow) is is_log_colour(declared, narrow) is log
+        assert is_log(declared, narrow) is is_log_colour(declared, narrow) is is_log_profile(declared, narrow) is log
+
+
+def test_zeros_among_values_that_span_decades_leave_a_profile_its_log_axis() -> None:
+    undeclared = SeriesDisplay("x", "x", "x")
+    values = (np.array([0.0, 1.0, 51.0]), np.array([0.0, 1.0, 49.0]), np.array([-1.0, 1.0, 60.0]), np.zeros(2))
+    assert [is_log_profile(undeclared, some) for some in values] == [True, False, False, False]
 
 
 def test_the_first_step_does_not_consume_the_colours() -> None:

@@ -39,6 +39,17 @@ def is_log(display: SeriesDisplay, values: np.ndarray) -> bool:
     return spans_decades(values) if display.log is None else display.log
 
 
+def is_log_profile(display: SeriesDisplay, values: np.ndarray) -> bool:
+    """Returns whether profiles of ``values`` have a log axis: as declared, else if the positive ones span decades.
+
+    Unlike a curve, a profile may be exactly 0 at some sites, e.g. behind dead units; these are drawn at the edge.
+    """
+    if display.log is not None:
+        return display.log
+    finite = values[np.isfinite(values)]
+    return bool(len(finite) and finite.min() >= 0 and spans_decades(finite[finite > 0]))
+
+
 def is_log_colour(display: SeriesDisplay, values: np.ndarray) -> bool:
     """Returns whether colours show ``values`` on a log scale: as declared, else if all are positive.
 
