@@ -112,6 +112,19 @@ def labels(ticks: Sequence[float]) -> list[str]:
     return texts
 
 
+def shortened(name: str, most: int) -> str:
+    """Returns the end of a name with more than ``most`` characters, where names of layers differ: whole parts, if any.
+
+    >>> shortened("model.layers.0.mlp", 10), shortened("model.embed_tokens", 16), shortened("embed_tokens", 8)
+    ('….0.mlp', '….embed_tokens', '…_tokens')
+    """
+    if len(name) <= most:
+        return name
+    end = name[len(name) - most + 1 :]
+    dot = end.find(".")
+    return "…" + (end[dot:] if 0 <= dot < len(end) - 1 else end)
+
+
 def line(x: np.ndarray, y: np.ndarray) -> str:
     """Returns the path through the points, broken where one is missing."""
     finite = np.isfinite(x) & np.isfinite(y)

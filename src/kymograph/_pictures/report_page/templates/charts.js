@@ -82,17 +82,23 @@ function curves(data, panel) {
 
 // --- Kymographs: the cell under the pointer ---------------------------------------------------------------------
 function kymograph(data, panel) {
-  const [left, top, , height] = data.box;
-  const row = height / data.sites.length;
+  const layout = data.layouts[panel.layout], left = layout.box[0];
+  const rows = layout.maps.flatMap(([top, height, count]) => Array.from({ length: count }, (_, at) => ({ top: top + at * height / count, height: height / count })));
+  const counted = (site, column) => [site, column].reduce((counts, at) => Array.isArray(counts) ? counts[at] : counts, panel.counts);
+  function reading(values, column, count) {
+    if (values === null) return data.states.absent;
+    const value = values[column], start = values.find((one) => one !== null);
+    if (value === null) return data.states.missing;
+    const ratio = start ? "; " + number(value / start, 3) + " times the start value" : "";
+    return (value === 0 ? data.states.zero : number(value)) + ratio + "\n" + data.unit + ", n = " + count;
+  }
   function paint(layer, column, site) {
     const x1 = forward(panel.x, panel.edges[column]), x2 = forward(panel.x, panel.edges[column + 1]);
-    const cell = { x: x1, y: top + site * row, width: Math.max(x2 - x1, 1), height: row };
+    const cell = { x: x1, y: rows[site].top, width: Math.max(x2 - x1, 1), height: rows[site].height };
     draw(layer, "rect", { class: "cell under", ...cell });
     draw(layer, "rect", { class: "cell", ...cell });
-    const value = panel.values[site][column], start = panel.values[site].find((one) => one !== null);
-    const ratio = value !== null && start ? "; " + number(value / start, 3) + " times the start value" : "";
-    return panel.title + "\n" + position(data, panel.steps[column]) + ", " + data.sites[site]
-      + ": " + number(value) + ratio + "\n" + data.unit + ", n = " + panel.counts[site][column];
+    return panel.title + "\n" + position(data, panel.steps[column]) + ", " + layout.sites[site]
+      + ": " + reading(panel.values[site], column, counted(site, column));
   }
   const column = (value) => {
     let index = 0;
@@ -101,18 +107,18 @@ function kymograph(data, panel) {
   };
   return {
     point(layer, x, y) {
-      const site = Math.floor((y - top) / row);
-      if (site < 0 || site >= data.sites.length || x < left || x > panel.x[3]) return null;
+      const site = rows.findIndex((row) => y >= row.top && y < row.top + row.height);
+      if (site < 0 || x < left || x > panel.x[3]) return null;
       return paint(layer, column(backward(panel.x, x)), site);
     },
     start: () => ({ at: 0, site: 0 }),
     step(state, right, down) {
       state.at = Math.max(0, Math.min(panel.steps.length - 1, state.at + right));
-      state.site = Math.max(0, Math.min(data.sites.length - 1, state.site + down));
+      state.site = Math.max(0, Math.min(rows.length - 1, state.site + down));
       return state;
     },
     visit(layer, state) {
-      return { text: paint(layer, state.at, state.site), x: forward(panel.x, panel.steps[state.at]), y: top + state.site * row };
+      return { text: paint(layer, state.at, state.site), x: forward(panel.x, panel.steps[state.at]), y: rows[state.site].top };
     },
   };
 }

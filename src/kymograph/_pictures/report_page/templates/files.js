@@ -14,8 +14,8 @@ function* rows(data) {
   } else {
     yield ["arm", data.time, "site", "value"];
     for (const panel of data.panels) for (let at = 0; at < panel.steps.length; at++)
-      for (let site = 0; site < data.sites.length; site++)
-        yield [panel.title, panel.steps[at], data.sites[site], panel.values[site][at]];
+      for (const [row, site] of data.layouts[panel.layout].sites.entries())
+        if (panel.values[row]) yield [panel.title, panel.steps[at], site, panel.values[row][at]];
   }
 }
 function quoted(cell) {
