@@ -162,6 +162,7 @@ def _titles(patterns: Sequence[str]) -> dict[str, str]:
     for pattern in patterns:
         words = pattern.split(".")
         last = max((position for position, word in enumerate(words) if "*" in word), default=-1)
-        short[pattern] = ".".join(words[last + 1 :]) or pattern
+        name = ".".join(words[last + 1 :])
+        short[pattern] = name if any(map(str.isalpha, name)) else pattern  # "0" is no name
     often = list(short.values())
     return {pattern: name if often.count(name) == 1 else pattern for pattern, name in short.items()}

@@ -32,7 +32,7 @@ def test_what_was_measured_as_zero_is_not_shown_as_missing(tmp_path: Path) -> No
     assert arm["values"] == [[0, 0, 0, 0], [0, 0, 0, 0]] and arm["n"] == [2, 2, 2, 2]
     store = store_of(tmp_path / "map", {1: np.concatenate([np.zeros((4, 2)), np.ones((4, 2))])})
     heat = draw("kymograph", store, log=True)
-    assert heat is not None and "exactly 0" in str(heat.foot) and "not measured" not in str(heat.foot)
+    assert heat is not None and "exactly 0" in str(heat.legend) and "not measured" not in str(heat.legend)
     assert heat.data["panels"][0]["values"][0][:4] == [0, 0, 0, 0]
 
 

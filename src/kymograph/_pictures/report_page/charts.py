@@ -75,6 +75,8 @@ class Panel:
     title: str
     picture: Markup
     keys: tuple[Key, ...] = ()
+    about: str = ""
+    """The title at length, as its tooltip."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,10 @@ class Chart:
     """Successive charts with the same text here stay together; empty: the chart is on its own."""
     view: str = ""
     """Which of two views is shown first, ``as measured`` or ``relative``; empty: there is only one."""
+    legend: Markup | None = None
+    """What the looks of all panels mean, above the caption."""
+    multiples: bool = False
+    """Whether there are many small panels, as many next to each other as fit."""
 
     @property
     def file(self) -> str:

@@ -205,8 +205,6 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         units = [display.unit, f"{display.unit}, relative to the start"]
         foot += [_bar(view, unit) for view, unit in zip(single.views, units, strict=False)]
     shown = [state for state in states if state is not CellState.ZERO or log]
-    if shown:
-        foot.append(_legend(request.id, shown))
     return Chart(
         request.id,
         f"{display.title} over training",
@@ -215,6 +213,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         chart_data,
         Markup("").join(foot) if foot else None,
         view=first if has_relative else "",
+        legend=_legend(request.id, shown) if shown else None,
     )
 
 
@@ -449,8 +448,8 @@ def _evenly(cells: np.ndarray, x: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def _pattern(state: CellState, name: str) -> Markup:
     """Returns the fill of a state that has no colour; it follows the theme, and differs in more than its colour."""
     if state is CellState.ZERO:
-        marks = [element("circle", class_="dots", cx=1.5, cy=1.5, r=1)]
-        size = 5
+        marks = [element("circle", class_="dots", cx=1.5, cy=1.5, r=0.7)]
+        size = 3
     else:
         marks = [element("path", class_="stripes", d="M-1,1L1,-1M0,6L6,0M5,7L7,5")]
         size = 6

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from kymograph._pictures.arrangement import DepthMap, arrange
 from kymograph._pictures.report_page.charts import (
+    ArmGroup,
     Chart,
     ChartRequest,
     Panel,
@@ -17,8 +20,16 @@ from kymograph._pictures.report_page.charts import (
     seeds_text,
 )
 from kymograph._pictures.report_page.svg import Frame, Scale, axes, band, element, line, picture, scale_over
-from kymograph._pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log
-from kymograph._pictures.series import SeedCurves, are_whole, span, step_positions, thinned_curves, values_at
+from kymograph._pictures.scales import LARGEST, drawable, flushed, geometric_means, is_log, is_log_profile
+from kymograph._pictures.series import (
+    SeedCurves,
+    are_whole,
+    never_ran,
+    span,
+    step_positions,
+    thinned_curves,
+    values_at,
+)
 from kymograph._pictures.styles import ArmStyle
 from kymograph._runs.store import LabelledArray
 from kymograph._statistics.intervals import mean_interval
@@ -40,6 +51,8 @@ MOST_SEEDS = 50
 MOST_OTHERS = 16
 """The most arms of other panels that a panel shows in grey."""
 FRAME = Frame()
+SMALL = Frame(width=300, height=176, left=56, right=8, top=24, bottom=36)
+"""The frame of a family's profile among many."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +87,15 @@ class ArmCurve:
 
     @property
     def zeros(self) -> bool:
-        """Whether the log scale omits values of exactly 0."""
+        """Whether some values are exactly 0, which a log scale cannot show."""
         return bool(self.log and (self.curves.values == 0).any())
+
+    @property
+    def zero_at(self) -> np.ndarray:
+        """The positions at which all seeds are exactly 0 on a log scale."""
+        present = ~np.isnan(self.curves.values)
+        zero = ((self.curves.values == 0) | ~present).all(axis=0) & present.any(axis=0)
+        return self.x[zero] if self.log else self.x[:0]
 
     @property
     def loses_seeds(self) -> bool:
@@ -85,65 +105,110 @@ class ArmCurve:
 
 @dataclass(frozen=True)
 class LineAxes:
-    """How a chart of lines is labelled."""
+    """How lines are labelled."""
 
     title: str
     x_label: str
     log: bool
     names: tuple[str, ...] | None = None
-    """Labels at x = 0, 1, 2, ...; None if x is numeric."""
+    """What is at x = 0, 1, 2, ...; None if x is numeric."""
+    ticks: tuple[str, ...] | None = None
+    """What the axis calls them; default: their names."""
     remark: str = ""
     """A sentence at the end of the caption."""
     whole: bool = True
     """Whether x counts steps, so that a mean of several of them is shown as a whole number."""
 
 
-def arm_curves(request: ChartRequest, array: LabelledArray, x: np.ndarray, log: bool) -> dict[str, ArmCurve]:
-    """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to `POINTS` points."""
+@dataclass(frozen=True)
+class _Plot:
+    """Lines on one vertical scale, drawn in one panel per group of arms."""
+
+    arms: tuple[ArmCurve, ...]
+    labels: LineAxes
+    frame: Frame
+    y: Scale
+    title: str = ""
+    """What distinguishes it from the other plots of the chart."""
+    about: str = ""
+    """The same at length."""
+
+    @property
+    def drawn(self) -> tuple[ArmCurve, ...]:
+        """The arms of which something can be drawn."""
+        return tuple(arm for arm in self.arms if np.isfinite(arm.mean).any() or (self.labels.names and arm.zeros))
+
+
+def arm_curves(
+    request: ChartRequest, array: LabelledArray, x: np.ndarray, log: bool, points: int | None = POINTS
+) -> tuple[ArmCurve, ...]:
+    """Returns the lines of every arm of ``array`` (arm, seed, x), thinned to at most ``points`` points; None: all."""
     geometric = geometric_means(flushed(array.values), log, axis=1)
     bounds = request.bounds(array.values)
-    arms = {}
+    arms = []
     for name in array.labels["arm"]:
         values = array.sel(arm=name).values.astype(np.float64)  # (seed, x)
-        curves = thinned_curves(x, drawable(flushed(values)), array.labels["seed"], request.display.bin_by, POINTS)
+        curves = thinned_curves(x, drawable(flushed(values)), array.labels["seed"], request.display.bin_by, points)
         mean, low, high = mean_interval(curves.values, geometric, bounds=bounds)
         if log:
             mean = np.where(mean > 0, mean, np.nan)
         overflows = bool((np.abs(values) > LARGEST).any())
-        arms[name] = ArmCurve(name, curves, mean, low, high, log, geometric, overflows)
-    return arms
+        arms.append(ArmCurve(name, curves, mean, low, high, log, geometric, overflows))
+    return tuple(arms)
 
 
-def line_chart(request: ChartRequest, arms: Mapping[str, ArmCurve], labels: LineAxes) -> Chart | None:
-    """Returns the chart of the arms' lines; None if no arm has a value."""
-    drawn = [arm for arm in arms.values() if np.isfinite(arm.mean).any()]
-    if not drawn:
-        return None
-    left, top, width, height = FRAME.box
+def _plot(
+    arms: tuple[ArmCurve, ...], labels: LineAxes, frame: Frame = FRAME, title: str = "", about: str = ""
+) -> _Plot:
+    """Returns the arms' lines with their vertical scale."""
+    _, top, _, height = frame.box
     # The scale follows the range of the seeds, not the interval, which can be enormous with two seeds.
-    everything = np.concatenate([np.concatenate([*arm.curves.ends(arm.log), arm.mean]) for arm in drawn])
-    y = scale_over(everything, top + height, top, labels.log)
-    panels, data = [], []
-    for group in request.groups(list(arms)):
-        here = [arms[name] for name in group.arms]
-        if not any(arm in drawn for arm in here):
-            continue
-        edge = 0.5 if labels.names else 0.0
-        ends = np.concatenate([arm.x for arm in here])
-        first, last = span(float(ends.min()), float(ends.max()))
-        x = Scale(first - edge, last + edge, left, left + width)
-        others = [arm for arm in drawn if arm.name not in group.arms][:MOST_OTHERS]
-        panels.append(_panel(request, group.title, here, others, x, y, labels))
-        data.append({"title": group.title, "x": scale_data(x), "arms": [arm.name for arm in here]})
+    everything = [np.concatenate([*arm.curves.ends(arm.log), arm.mean]) for arm in arms if arm.n]
+    y = scale_over(np.concatenate([np.empty(0), *everything]), top + height, top, labels.log)
+    return _Plot(arms, labels, frame, y, title, about)
+
+
+def _chart(request: ChartRequest, title: str, plots: Sequence[_Plot]) -> Chart | None:
+    """Returns the chart of one or several plots; None if no arm has a value."""
+    plots = [plot for plot in plots if plot.drawn]
+    if not plots:
+        return None
+    panels: list[Panel] = []
+    data: list[dict[str, Any]] = []
+    for index, plot in enumerate(plots):
+        left, _, width, _ = plot.frame.box
+        for group in request.groups([arm.name for arm in plot.arms]):
+            here = [arm for name in group.arms for arm in plot.arms if arm.name == name]
+            if not any(arm in plot.drawn for arm in here):
+                continue
+            edge = 0.5 if plot.labels.names else 0.0
+            ends = np.concatenate([arm.x for arm in here])
+            first, last = span(float(ends.min()), float(ends.max()))
+            if plot.labels.names:  # the same sites at the same position, whichever an arm has
+                first, last = 0.0, len(plot.labels.names) - 1.0
+            x = Scale(first - edge, last + edge, left, left + width)
+            others = [arm for arm in plot.drawn if arm.name not in group.arms][:MOST_OTHERS]
+            panels.append(_panel(request, plot, group, here, others, x))
+            data.append({"title": group.title, "x": scale_data(x), "arms": [arm.name for arm in here]}
+                        | ({"plot": index} if len(plots) > 1 else {}))  # fmt: skip
+    every = [_plot_data(request, plot) for plot in plots]
+    labels = plots[0].labels
     chart_data = {"kind": "curves", "time": labels.x_label, "whole": labels.whole, "unit": request.display.unit,
-             "names": list(labels.names) if labels.names else None, "y": scale_data(y), "box": FRAME.box,
-             "arms": [_arm_data(arm, request.styles[arm.name]) for arm in arms.values()],
-             "panels": data}  # fmt: skip
+                  **(every[0] if len(plots) == 1 else {"plots": every}), "panels": data}  # fmt: skip
     names = {arm: style.label for arm, style in request.styles.items()}
-    caption = _caption(list(arms.values()), drawn, y, labels, names)
-    if any(len(panel["arms"]) < len(drawn) for panel in data):
+    caption = _caption(plots, names)
+    if any(len(panel["arms"]) < len(plots[panel.get("plot", 0)].drawn) for panel in data):
         caption += " Grey: the arms of the other panels."
-    return Chart(request.id, labels.title, tuple(panels), caption, chart_data)
+    return Chart(request.id, title, tuple(panels), caption, chart_data, multiples=len(plots) > 1)
+
+
+def _plot_data(request: ChartRequest, plot: _Plot) -> dict[str, Any]:
+    return {
+        "names": list(plot.labels.names) if plot.labels.names else None,
+        "y": scale_data(plot.y),
+        "box": plot.frame.box,
+        "arms": [_arm_data(arm, request.styles[arm.name]) for arm in plot.arms],
+    }
 
 
 def _arm_data(arm: ArmCurve, style: ArmStyle) -> dict[str, object]:
@@ -161,28 +226,32 @@ def _arm_data(arm: ArmCurve, style: ArmStyle) -> dict[str, object]:
     }
 
 
-def _caption(
-    arms: Sequence[ArmCurve], drawn: Sequence[ArmCurve], y: Scale, labels: LineAxes, names: Mapping[str, str]
-) -> str:
-    mean = "Geometric mean" if any(arm.geometric for arm in arms) else "Mean"
+def _caption(plots: Sequence[_Plot], names: Mapping[str, str]) -> str:
+    arms = [arm for plot in plots for arm in plot.arms]
+    drawn = {arm.name for plot in plots for arm in plot.drawn}
+    kinds = {arm.geometric for plot in plots for arm in plot.drawn}
+    mean = "Mean (geometric on log scales)" if len(kinds) > 1 else "Geometric mean" if True in kinds else "Mean"
+    mean += f" over {seeds_text([arm.n for plot in plots for arm in plot.drawn])} per arm"
     sentences = [
-        f"{mean} over {seeds_text([arm.n for arm in drawn])} per arm, its 95 % interval (dark band) and the "
-        "range over seeds (light band).",
-        labels.remark,
+        f"{mean}, its 95 % interval (dark band) and the range over seeds (light band).",
+        *dict.fromkeys(plot.labels.remark for plot in plots),
     ]
     if any(arm.n > MOST_SEEDS for arm in arms):
         sentences.append(f"Hovering and the CSV file show the first {MOST_SEEDS} seeds of an arm.")
     if any(arm.zeros for arm in arms):
-        counted = "" if any(arm.geometric for arm in arms) else ", but count in the means"
-        sentences.append(f"Values of exactly 0 cannot be shown on a log scale{counted}; hover, or see the CSV file.")
+        if any(len(arm.zero_at) for plot in plots if plot.labels.names for arm in plot.arms):
+            sentences.append("Hollow points at the lower edge are exactly 0, which a log scale cannot show.")
+        else:
+            counted = "" if any(arm.geometric for arm in arms) else ", but count in the means"
+            sentences.append(f"A log scale cannot show values of exactly 0{counted}; hover, or see the CSV file.")
     losing = [f"{names[arm.name]} ({arm.counts[-1]} of {arm.n} left)" for arm in arms if arm.loses_seeds]
     if losing:
-        sentences.append(f"Seeds that diverged are left out from that point on: {', '.join(losing)}.")
-    absent = [names[arm.name] for arm in arms if arm not in drawn]
+        sentences.append(f"Seeds that diverged are left out from that point on: {', '.join(dict.fromkeys(losing))}.")
+    absent = {arm.name: arm.zeros for arm in arms if arm.name not in drawn}
     if absent:
-        zeros = all(arm.zeros for arm in arms if arm not in drawn)
-        sentences.append(f"{'Exactly 0 throughout' if zeros else 'No value'}: {', '.join(absent)}.")
-    if any((arm.low < y.low).any() or (arm.high > y.high).any() for arm in drawn):
+        what = "Exactly 0 throughout" if all(absent.values()) else "No value"
+        sentences.append(f"{what}: {', '.join(names[name] for name in absent)}.")
+    if any((arm.low < plot.y.low).any() or (arm.high > plot.y.high).any() for plot in plots for arm in plot.drawn):
         sentences.append("Where the interval touches the frame, it extends beyond the axis.")
     if any(arm.overflows for arm in arms):
         sentences.append("Values that overflowed are left out.")
@@ -191,14 +260,13 @@ def _caption(
 
 def _panel(
     request: ChartRequest,
-    title: str,
+    plot: _Plot,
+    group: ArmGroup,
     arms: Sequence[ArmCurve],
     others: Sequence[ArmCurve],
     x: Scale,
-    y: Scale,
-    labels: LineAxes,
 ) -> Panel:
-    unit = request.display.unit
+    unit, labels, y, frame = request.display.unit, plot.labels, plot.y, plot.frame
     bands: list[object] = []
     for arm in others:
         here = (arm.x >= x.low) & (arm.x <= x.high)
@@ -216,12 +284,16 @@ def _panel(
         if labels.names or len(arm.x) == 1:
             dots = zip(pixels.tolist(), y(arm.mean).tolist(), strict=True)
             lines += [element("circle", class_=f"dot c{style.colour}", cx=a, cy=b, r=2.2) for a, b in dots if b == b]
+        if labels.names:
+            lines += [element("circle", class_=f"zero c{style.colour}", cx=at, cy=y.start, r=2.6)
+                      for at in x(arm.zero_at).tolist()]  # fmt: skip
     scale = " (log scale)" if y.log else ""
+    title = ": ".join(text for text in (plot.title, group.title) if text)
     heading = f"{labels.title}: {title}" if title else labels.title
     shown = ", ".join(request.styles[arm.name].label for arm in arms)
     description = f"{heading}; {unit} against {labels.x_label}, {shown}"
-    frame = axes(FRAME, x, y, labels.x_label, unit + scale, labels.names)
-    return Panel(title, picture(FRAME, description, frame, *bands, *lines))
+    around = axes(frame, x, y, labels.x_label, unit + scale, labels.ticks or labels.names)
+    return Panel(title, picture(frame, description, around, *bands, *lines), about=plot.about)
 
 
 def curves_panel(request: ChartRequest) -> Chart | None:
@@ -232,25 +304,50 @@ def curves_panel(request: ChartRequest) -> Chart | None:
     log = is_log(display, array.values)
     steps = step_positions(array)
     arms = arm_curves(request, array, steps, log)
-    width = max((arm.curves.width for arm in arms.values()), default=1)
+    width = max((arm.curves.width for arm in arms), default=1)
     kept = "largest value" if display.bin_by == "max" else "mean"
     remark = f"Long series are thinned: each point is the {kept} of up to {width} steps." if width > 1 else ""
     labels = LineAxes(display.title, request.time, log, remark=remark, whole=are_whole(steps))
-    return line_chart(request, arms, labels)
+    return _chart(request, display.title, [_plot(arms, labels)])
 
 
 def profile_panel(request: ChartRequest) -> Chart | None:
-    """Returns the chart of the last values of a series with axes (arm, seed, step, site); None without sites."""
+    """Returns the chart of the last values of a series with axes (arm, seed, step, site); None without sites.
+
+    Of a network with many sites, each family of layers is a plot of its own over its depth.
+    """
     array, display = request.array(), request.display
     if "site" not in array.labels:
         return None
-    sites = array.labels["site"]
-    labels = {"arm": array.labels["arm"], "seed": array.labels["seed"], "site": sites}
+    labels = {axis: array.labels[axis] for axis in ("arm", "seed", "site")}
     final = LabelledArray(array.name, values_at(array, 1.0), ("arm", "seed", "site"), labels)
-    log = is_log(display, final.values)
-    arms = arm_curves(request, final, np.arange(len(sites), dtype=np.float64), log)
     title = f"{display.title}, along depth"
     if array.shape[2] > 1:
         title += f" at the last {(request.time.split() or ['step'])[-1]}"
-    x_label = str(display.options.get("sites", "site"))
-    return line_chart(request, arms, LineAxes(title, x_label, log, tuple(map(str, sites))))
+    arrangements = arrange(array.sites_of, never_ran(request.store, array))
+    left_out = dict.fromkeys(name for arrangement in arrangements for name in arrangement.left_out)
+    remark = f"Never ran, left out: {', '.join(left_out)}." if left_out else ""
+    several = sum(len(arrangement.maps) for arrangement in arrangements) > 1
+    plots = []
+    for arrangement in arrangements:
+        of_arms = ", ".join(request.styles[arm].label for arm in arrangement.arms) if len(arrangements) > 1 else ""
+        for each in arrangement.maps:
+            values = _selected(final, arrangement.arms, each)
+            log = is_log_profile(display, values.values)
+            arms = arm_curves(request, values, np.arange(len(each.sites), dtype=np.float64), log, points=None)
+            x_label = str(display.options.get("sites", "site"))
+            if several and each.pattern:
+                x_label = "depth"
+            line_axes = LineAxes(title, x_label, log, each.sites, each.labels, remark)
+            named = each.title or ("all layers" if several else "")
+            heading = ", ".join(text for text in (named, of_arms) if text)
+            plots.append(_plot(arms, line_axes, SMALL if several else FRAME, heading, each.pattern or heading))
+    return _chart(request, title, plots)
+
+
+def _selected(final: LabelledArray, arms: Sequence[str], drawn: DepthMap) -> LabelledArray:
+    """Returns the part of an array (arm, seed, site) that a plot shows."""
+    rows = [final.labels["arm"].index(arm) for arm in arms]
+    columns = [final.labels["site"].index(site) for site in drawn.sites]
+    labels = {**final.labels, "arm": tuple(arms), "site": drawn.sites}
+    return LabelledArray(final.name, final.values[rows][..., columns], final.axes, labels)

@@ -116,13 +116,13 @@ def shortened(name: str, most: int) -> str:
     """Returns the end of a name with more than ``most`` characters, where names of layers differ: whole parts, if any.
 
     >>> shortened("model.layers.0.mlp", 10), shortened("model.embed_tokens", 16), shortened("embed_tokens", 8)
-    ('….0.mlp', '….embed_tokens', '…_tokens')
+    ('…0.mlp', '…embed_tokens', '…_tokens')
     """
     if len(name) <= most:
         return name
     end = name[len(name) - most + 1 :]
     dot = end.find(".")
-    return "…" + (end[dot:] if 0 <= dot < len(end) - 1 else end)
+    return "…" + (end[dot + 1 :] if 0 <= dot < len(end) - 1 else end)
 
 
 def line(x: np.ndarray, y: np.ndarray) -> str:
@@ -189,9 +189,10 @@ def axes(frame: Frame, x: Scale, y: Scale, x_label: str, y_label: str, names: Se
         parts.append(element("line", class_="grid", x1=left, x2=left + width, y1=at, y2=at))
         parts.append(element("text", text, x=left - 6, y=at + 4, text_anchor="end"))
     stride = -(-len(names) // 6) if names else 1
+    most = int(width / max(1, len(names or ()) // stride) / 7)  # letters of a name next to its neighbours
     whole = [tick for tick in x.ticks() if tick == int(tick)]  # nothing is measured within an epoch
     ticks = [float(index) for index in range(0, len(names), stride)] if names else whole or x.ticks()
-    texts = [names[int(tick)] for tick in ticks] if names else position_labels(ticks)
+    texts = [shortened(names[int(tick)], most) for tick in ticks] if names else position_labels(ticks)
     for value, label in zip(ticks, texts, strict=True):
         parts.append(element("line", class_="grid", x1=x.at(value), x2=x.at(value), y1=top, y2=bottom))
         parts.append(element("text", svg_mathematics(label), x=x.at(value), y=bottom + 15, text_anchor="middle"))

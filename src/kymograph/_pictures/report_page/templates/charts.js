@@ -29,15 +29,17 @@ function path(xs, ys) {
 
 // --- Curves: the nearest arm's seeds as thin lines, and the nearest seed marked -----------------------------------
 function curves(data, panel) {
-  const time = (x) => data.names ? data.names[x] : position(data, x);
-  const prepared = panel.arms.map((name) => data.arms.find((arm) => arm.name === name)).map((arm) => ({
+  const plot = data.plots ? data.plots[panel.plot] : data, box = plot.box;
+  const time = (x) => plot.names ? plot.names[x] : position(data, x);
+  const height = (value) => plot.names && plot.y[4] && value === 0 ? box[1] + box[3] : forward(plot.y, value);  // profiles have zeros at the edge
+  const prepared = panel.arms.map((name) => plot.arms.find((arm) => arm.name === name)).map((arm) => ({
     ...arm,
     px: arm.x.map((x) => forward(panel.x, x)),
-    py: arm.values.map((row) => row.map((value) => forward(data.y, value))),
-    pm: arm.mean.map((value) => forward(data.y, value)),
+    py: arm.values.map((row) => row.map(height)),
+    pm: arm.mean.map(height),
   }));
   function paint(layer, index, at, seed) {
-    const arm = prepared[index], box = data.box;
+    const arm = prepared[index];
     const colour = " c" + arm.colour;
     draw(layer, "line", { class: "cross", x1: arm.px[at], x2: arm.px[at], y1: box[1], y2: box[1] + box[3] });
     arm.py.forEach((row, which) => draw(layer, "path", { class: "thread" + colour + (which === seed ? " near" : ""), d: path(arm.px, row) }));
@@ -75,7 +77,7 @@ function curves(data, panel) {
     visit(layer, state) {
       const arm = prepared[state.index];
       if (!arm.px.length) return { text: arm.label + ": no value", x: 0, y: 0 };
-      return { text: paint(layer, state.index, state.at, null), x: arm.px[state.at], y: arm.pm[state.at] === null ? data.box[1] : arm.pm[state.at] };
+      return { text: paint(layer, state.index, state.at, null), x: arm.px[state.at], y: arm.pm[state.at] === null ? box[1] : arm.pm[state.at] };
     },
   };
 }

@@ -4,12 +4,13 @@ function* rows(data) {
     yield data.columns;
     yield* data.rows;
   } else if (data.kind === "curves") {
-    yield ["arm", "label", "seed", data.names ? "site" : data.time, "value"];
-    for (const arm of data.arms) {
+    const plots = data.plots || [data];
+    yield ["arm", "label", "seed", plots[0].names ? "site" : data.time, "value"];
+    for (const plot of plots) for (const arm of plot.arms) {
       const lines = arm.seeds.map((seed, index) => [seed, arm.values[index]]);
       for (const [seed, values] of [...lines, ["mean", arm.mean], ["low", arm.low], ["high", arm.high]])
         for (let at = 0; at < arm.x.length; at++)
-          yield [arm.name, arm.label, seed, data.names ? data.names[arm.x[at]] : arm.x[at], values[at]];
+          yield [arm.name, arm.label, seed, plot.names ? plot.names[arm.x[at]] : arm.x[at], values[at]];
     }
   } else {
     yield ["arm", data.time, "site", "value"];
