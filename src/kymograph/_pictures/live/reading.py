@@ -23,6 +23,7 @@ from typing import Any
 from kymograph._errors import KymographError
 from kymograph._io.files import Stamp, entries, is_directory_entry, real_path, stamp_of
 from kymograph._io.processes import Process
+from kymograph._pictures.live.network import TracedNetwork, declared_maps, trace_network
 from kymograph._pictures.live.state import (
     ArmState,
     Condition,
@@ -160,6 +161,7 @@ def _read_study(directory: Path, planned: Mapping[str, RunSpec], now: float) -> 
         superseded=len(every) - len(runs),
         notes=tuple(notes),
         progress=counts.done + counts.failed + sum(done),
+        network=_network(declaration, runs),
     )
 
 
@@ -220,6 +222,12 @@ def _with_numbers(arm: ArmState, declaration: Declaration, runs: Sequence[RunSta
         if latest is None or latest.stored is None
         else trace_series(latest.stored, traced_names(declaration)),
     )
+
+
+def _network(declaration: Declaration, runs: Sequence[RunState]) -> TracedNetwork | None:
+    """Returns the network of the run that ended last; a picture per arm would fill the screen."""
+    latest = max((run for run in runs if run.condition in _WITH_RESULTS), key=lambda run: run.ended_at, default=None)
+    return None if latest is None or latest.stored is None else trace_network(latest.stored, declared_maps(declaration))
 
 
 def _process(beat: Beat, runs: Mapping[str, RunState]) -> ProcessState:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kymograph._errors import KymographError
 from kymograph._io.writing import plain
+from kymograph._pictures.live.network import TracedNetwork
 from kymograph._runs.declaration import Declaration, bounds_of
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import headline_number
@@ -164,6 +165,8 @@ class StudyState:
     """Files of the study that cannot be read, and why."""
     progress: float = 0.0
     """How many runs are done, where a running one counts by the share of its steps."""
+    network: TracedNetwork | None = None
+    """A series along depth of the run that ended last."""
 
     @property
     def ended(self) -> bool:

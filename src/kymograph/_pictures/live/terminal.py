@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from kymograph._pictures.live.network import LEVELS, MISSING, ZERO, NetworkMap, TracedNetwork
 from kymograph._pictures.live.reading import Watcher
 from kymograph._pictures.live.state import (
     ArmState,
@@ -18,7 +19,7 @@ from kymograph._pictures.live.state import (
 )
 from kymograph._rounding import number_text
 from kymograph._runs.locating import check_directory
-from kymograph._wording import format_duration, line_width
+from kymograph._wording import counted, format_duration, line_width
 
 if TYPE_CHECKING:
     from rich.console import Console, Group, RenderableType
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 INTERVAL = 0.5
 """Seconds between two readings of the directory."""
 BLOCKS = "▁▂▃▄▅▆▇█"
+MOST_ROWS = 8
+"""The most layers of a network that are shown."""
 MOST_LOST = 3
 """The most failed and damaged runs listed per study."""
 _SEEDS, _TRACE = 10, 20  # the most blocks of a sparkline over seeds, and of one over training
@@ -181,6 +184,8 @@ def _study(study: StudyState, now: float, width: int) -> list[RenderableType]:
             parts.append(_text(f"  {omitted}", style="dim"))
         if len(shown) < len(study.arms):
             parts.append(_text(f"  {_format_rest(study.arms, shown)}", style="dim"))
+    if study.network is not None:
+        parts += [_text(f"  {line}", style="" if row else "dim") for line, row in _network_lines(study.network, width)]
     parts += [_text(f"  {_format_lost(run)}", style="red") for run in study.lost[:MOST_LOST]]
     if len(study.lost) > MOST_LOST:
         parts.append(_text(f"  and {len(study.lost) - MOST_LOST} more diverged, failed or damaged", style="red"))
@@ -308,6 +313,48 @@ def _arm_table(arms: Sequence[ArmState], width: int) -> Table:
             row.append("" if arm.trace is None else f"{_short(arm.trace.values, _TRACE)} {_last(arm.trace.values)}")
         table.add_row(*row)
     return table
+
+
+def _network_lines(network: TracedNetwork, width: int) -> list[tuple[str, bool]]:
+    """Returns the first map of a network as lines of blocks, one per layer, and whether each line is a row of it."""
+    first, *others = network.maps
+    rows = first.map.ticks(MOST_ROWS)
+    shown = [first.map.labels[row] for row in rows]
+    labels = max(map(len, shown))
+    columns = max(width - labels - 20, 10)
+    name = f" of {first.map.title}" if first.map.title else ""
+    count = f", {len(rows)} of {len(first.map.sites)} layers" if len(rows) < len(first.map.sites) else ""
+    scale = f"{number_text(first.low, 3)} to {number_text(first.high, 3)}{', log scale' if first.log else ''}"
+    head = f"{network.series.replace('_', ' ')}{name} in the latest run ({network.arm}, seed {network.seed}){count}"
+    lines = [(f"{head}: {scale}", False)]
+    for row, label in zip(rows, shown, strict=True):
+        last = first.ends[row][1]
+        lines.append(
+            (f"{label:>{labels}} {_blocks(first, row, columns)} {'' if last is None else number_text(last)}", True)
+        )
+    if others:
+        lines.append((f"also recorded: {_format_maps(others)}; `kymograph report` shows all", False))
+    if network.left_out:
+        lines.append((f"never ran: {', '.join(network.left_out)}", False))
+    return lines
+
+
+def _blocks(drawn: NetworkMap, row: int, columns: int) -> str:
+    """Returns a layer's cells as blocks as high as the values; a dot is exactly 0, a gap is no value."""
+    cells = drawn.rows[row]
+    count = min(columns, len(cells))
+    letters = [cells[at * (len(cells) - 1) // max(count - 1, 1)] for at in range(count)]
+    marks = {ZERO: "·", MISSING: " "}
+    marks |= {letter: BLOCKS[at * len(BLOCKS) // len(LEVELS)] for at, letter in enumerate(LEVELS)}
+    return "".join(marks[letter] for letter in letters)
+
+
+def _format_maps(maps: Sequence[NetworkMap]) -> str:
+    """Returns the names of families, and how many layers have no relatives."""
+    families = [each.map.title for each in maps if each.map.pattern]
+    single = [counted(len(each.map.sites), "single layer") for each in maps if not each.map.pattern]
+    named = ", ".join(families[:2]) + (f" and {len(families) - 2} more families" if len(families) > 2 else "")
+    return ", ".join(text for text in (named, *single) if text)
 
 
 def _text(content: str, style: str = "") -> Text:

@@ -17,8 +17,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from kymograph._errors import KymographError
+from kymograph._pictures.live.network import LEVELS, MISSING, ZERO
 from kymograph._pictures.live.reading import Watcher
 from kymograph._pictures.report_page.assets import arm_colours, template
+from kymograph._pictures.scales import MAP, SIGNED_MAP
+from kymograph._pictures.series import CellState
 from kymograph._pictures.styles import html_mathematics
 from kymograph._rounding import number_text
 from kymograph._runs.locating import check_directory
@@ -201,8 +204,26 @@ def _template() -> jinja2.Template:
     environment.filters["duration"] = format_duration
     environment.filters["number"] = _number
     environment.filters["math"] = html_mathematics
-    environment.globals |= {"number_script": Markup(template("number.js")), "colours": Markup(arm_colours())}
+    environment.globals |= {
+        "number_script": Markup(template("number.js")),
+        "colours": Markup(arm_colours()),
+        "maps": _maps(),
+    }
     return environment.get_template("live.html")
+
+
+def _maps() -> dict[str, Any]:
+    """Returns what the page needs to draw a network: the letters of its cells, their colours and what they mean."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    def colours(name: str) -> list[str]:
+        return [to_hex(colormaps[name](level / (len(LEVELS) - 1))) for level in range(len(LEVELS))]
+
+    return {
+        "levels": LEVELS, "zero": ZERO, "missing": MISSING, "plain": colours(MAP), "signed": colours(SIGNED_MAP),
+        "words": {"zero": CellState.ZERO.label, "missing": CellState.MISSING.label},
+    }  # fmt: skip
 
 
 def _number(value: Any) -> str:

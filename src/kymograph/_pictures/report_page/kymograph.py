@@ -255,7 +255,7 @@ def _layout(
         if has_relative:
             views.append(_view("relative", [relative_to_start(arm.values[rows].T).T for arm in arms], True))
         has_ticks = index == len(maps) - 1 or each.large
-        top = end + (10 if inside else 0)
+        top = end + (12 if inside else 0)
         height = _height(each) if inside else FRAME.box[3]
         placed.append(_PlacedMap(each, rows, top, height, has_ticks, tuple(views)))
         row, end = rows.stop, top + height + (24 if has_ticks else 10)
