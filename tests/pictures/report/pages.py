@@ -56,6 +56,45 @@ def make_runs(
     return Store.open(root)
 
 
+BLOCK = ("", ".self_attn.q_proj", ".self_attn.k_proj", ".self_attn.v_proj", ".self_attn.o_proj", ".mlp.gate_proj",
+         ".mlp.up_proj", ".mlp.down_proj", ".mlp.drop", ".norm")  # fmt: skip
+
+
+def llama_sites(blocks: int) -> tuple[str, ...]:
+    """Returns the layers of a Transformer, of which `drop` never runs."""
+    inside = [f"model.layers.{block}{part}" for block in range(blocks) for part in BLOCK]
+    return ("model.embed_tokens", *inside, "model.norm", "lm_head")
+
+
+def make_networks(
+    root: Path,
+    arms: Mapping[str, Sequence[str]],
+    seeds: int = 2,
+    steps: int = 20,
+    quantities: Sequence[str] = ("output_norm", "output_gradient_norm"),
+    study: str = "net",
+) -> Store:
+    """Stores runs with quantities at the sites of every arm, over decades; those of layers called `drop` never ran.
+
+    Of gradients, `v_proj` of block 1 has exactly 0 everywhere and `k_proj` of block 2 has none.
+    """
+    for arm, sites in arms.items():
+        for seed in range(seeds):
+            draw = np.random.default_rng([len(sites), seed])
+            series = {}
+            for index, quantity in enumerate(quantities):
+                scale = np.geomspace(1.0, 1e3, len(sites)) * 10.0**-index
+                values = scale * np.exp(0.3 * draw.normal(size=(steps, len(sites))))
+                for column, site in enumerate(sites):
+                    if site.endswith(".drop") or ("gradient" in quantity and "2.self_attn.k_proj" in site):
+                        values[:, column] = np.nan
+                    elif "gradient" in quantity and "1.self_attn.v_proj" in site:
+                        values[:, column] = 0.0
+                series[quantity] = RunSeries(np.arange(steps), values, tuple(sites))
+            write_record(root, RunSpec(study, arm, seed, {}, 1), RunResult(series, {}), {}, 0.1)
+    return Store.open(root)
+
+
 def add_failure(root: Path, reason: str) -> Store:
     """Stores a failed run with that reason."""
     write_failure(root, RunSpec("own", "calm", 99, {"lr": 0.1}, 1), reason, PROVENANCE)

@@ -19,7 +19,14 @@ from kymograph._pictures.report_page.assets import template
 from kymograph._pictures.report_page.page import build_page
 from kymograph._rounding import number_text
 from kymograph._runs.store import Store
-from tests.pictures.report.pages import HOSTILE_ARM, HOSTILE_CLAIM, make_runs, make_verdicts
+from tests.pictures.report.pages import (
+    HOSTILE_ARM,
+    HOSTILE_CLAIM,
+    llama_sites,
+    make_networks,
+    make_runs,
+    make_verdicts,
+)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -32,6 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("page")
     make_runs(root / "runs", arms=("calm", "wild", HOSTILE_ARM))
     make_runs(root / "runs", study="depth", arms=[f"a_rather_long_name/of_an_arm/{n}" for n in range(7)], sites=6)
+    make_networks(root / "runs", {"three": llama_sites(3), "four": llama_sites(4), "plain": list("abcd")})
     path = root / "report.html"
     path.write_text(build_page(Store.open(root / "runs"), make_verdicts(), now="2030-01-02 03:04 UTC"))
     return path.as_uri()
@@ -221,6 +229,43 @@ def test_hovering_and_arrow_keys_read_curves_and_kymographs(browser: Any, addres
         page.keyboard.press("Escape")
         assert not tip.is_visible()
         assert visit.complaints == []
+
+
+def test_a_cell_is_read_with_its_full_name_its_value_or_its_state(browser: Any, address: str) -> None:
+    with Visit(browser, address) as visit:
+        page = visit.page
+        visit.open_studies()
+        plot = page.locator("#study-net-output_gradient_norm-kymograph .plot").nth(2)  # "three"
+        plot.focus()
+        page.keyboard.press("ArrowRight")
+        read = []
+        for _ in range(34):
+            read.append(page.locator("#readout").inner_text())
+            page.keyboard.press("ArrowDown")
+        assert "step 0, model.layers.0: " in read[0] and "output gradient norm, n = 2" in read[0]
+        at = {line.split(", ")[1].split(":")[0]: line for line in read}
+        assert at["model.layers.1.self_attn.v_proj"].endswith(": exactly 0 output gradient norm, n = 2")
+        assert at["model.layers.2.self_attn.k_proj"].endswith(": not measured, or no gradient")
+        assert at["model.layers.3"].endswith(": no such layer"), "the other arm has it"
+        title = plot.locator("text", has_text="self_attn.q_proj").locator("title")
+        assert title.text_content() == "model.layers.*.self_attn.q_proj: 4 layers"
+        zero = plot.locator("rect[mask]").first
+        assert zero.is_visible() and zero.get_attribute("fill").startswith("url(#study-net-")
+        assert visit.complaints == []
+
+
+def test_files_of_many_maps_have_every_layer_and_no_absent_one(browser: Any, address: str) -> None:
+    with Visit(browser, address) as visit:
+        visit.open_studies()
+        for chart in ("kymograph", "profile"):
+            _, content = visit.downloaded(f"#study-net-output_norm-{chart} .csv")
+            table = list(csv.DictReader(io.StringIO(content.decode())))
+            for arm, sites in (("three", llama_sites(3)), ("four", llama_sites(4)), ("plain", "abcd")):
+                ran = {site for site in sites if not site.endswith("drop")}
+                assert {row["site"] for row in table if row["arm"] == arm} == ran
+        _, content = visit.downloaded("#study-net-output_gradient_norm-kymograph .svg")
+        for part in (b"<pattern", b"<mask", b"<linearGradient", b"no such layer", b"exactly 0"):
+            assert part in content, part
 
 
 @pytest.mark.slow
