@@ -11,6 +11,7 @@ import pytest
 from kymograph._runs.declaration import Arm
 from tests.pictures.live.server import served
 from tests.pictures.live.stage import beat, declare, fail, finish, plan, specs
+from tests.pictures.report.pages import llama_sites, make_networks
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -87,6 +88,7 @@ def test_everybody_can_read_it(browser, tmp_path: Path, scheme: str) -> None:
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     runs = dress(tmp_path)
     fail(tmp_path, runs[3])
+    make_networks(tmp_path, {"a": llama_sites(4)})
     with served(tmp_path) as port:
         for width in (390, 1280):
             # The page's own policy forbids the checker's script; it is let in here and nowhere else.
@@ -104,6 +106,33 @@ def test_everybody_can_read_it(browser, tmp_path: Path, scheme: str) -> None:
         page.goto(f"http://127.0.0.1:{port}/")
         assert "2 of 6" in page.inner_text("main") and "RuntimeError: cursed" in page.inner_text("main")
         context.close()
+
+
+def test_a_family_of_layers_is_chosen_and_stays_chosen_while_runs_end(browser, tmp_path: Path) -> None:
+    make_networks(tmp_path, {"a": llama_sites(4)}, quantities=["output_gradient_norm"])
+    page = browser.new_page()
+    troubles: list[str] = []
+    page.on("console", lambda message: troubles.append(message.text))
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    with served(tmp_path) as port:
+        page.goto(f"http://127.0.0.1:{port}/")
+        picture = page.locator("svg.network")
+        picture.wait_for(timeout=5000)
+        assert "output gradient norm of model.layers.* over training" in picture.get_attribute("aria-label")
+        assert picture.locator("text").all_text_contents() == list("0123")
+        page.select_option("select", "self_attn.v_proj")
+        title = picture.locator("rect.row title").nth(1).text_content()
+        assert title == "model.layers.1.self_attn.v_proj: 0 at the start, 0 at the end"
+        assert (
+            picture.locator("path[fill^='url(#dots-']").count() == 1
+            and page.get_by_text("Dots: exactly 0").count() == 1
+        )
+        make_networks(tmp_path, {"b": llama_sites(4)}, quantities=["output_gradient_norm"])
+        page.get_by_text("of the latest run: b, seed 1").wait_for(timeout=5000)
+        assert page.locator("select").input_value() == "self_attn.v_proj"
+        assert "self_attn.v_proj over training, b" in picture.get_attribute("aria-label")
+    assert troubles == []
+    page.close()
 
 
 def test_nothing_is_cut_off_on_a_desktop_and_arms_have_their_colours(browser, tmp_path: Path) -> None:

@@ -324,8 +324,8 @@ def _network_lines(network: TracedNetwork, width: int) -> list[tuple[str, bool]]
     columns = max(width - labels - 20, 10)
     name = f" of {first.map.title}" if first.map.title else ""
     count = f", {len(rows)} of {len(first.map.sites)} layers" if len(rows) < len(first.map.sites) else ""
-    scale = f"{number_text(first.low, 3)} to {number_text(first.high, 3)}{', log scale' if first.log else ''}"
-    head = f"{network.series.replace('_', ' ')}{name} in the latest run ({network.arm}, seed {network.seed}){count}"
+    scale = f"{number_text(first.low, 3)} to {number_text(first.high, 3)}{' (log)' if first.log else ''}"
+    head = f"{network.series.replace('_', ' ')}{name}, latest run ({network.arm}, seed {network.seed}){count}"
     lines = [(f"{head}: {scale}", False)]
     for row, label in zip(rows, shown, strict=True):
         last = first.ends[row][1]
