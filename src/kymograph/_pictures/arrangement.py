@@ -152,17 +152,20 @@ def _chosen(sites: Sequence[str], wanted: str) -> list[DepthMap]:
 
 
 def _titles(patterns: Sequence[str]) -> dict[str, str]:
-    """Returns a short name for every pattern: what follows its last index, with as much before as tells it apart.
+    """Returns a short name for every pattern: what follows its last index, if all are parts of the same blocks.
 
-    >>> _titles(["encoder.layers.*.fc", "decoder.layers.*.fc", "decoder.layers.*.norm", "decoder.layers.*"])
-    {'encoder.layers.*.fc': 'encoder.layers.*.fc', 'decoder.layers.*.fc': 'decoder.layers.*.fc', \
-'decoder.layers.*.norm': 'norm', 'decoder.layers.*': 'decoder.layers.*'}
+    >>> _titles(["layers.*", "layers.*.attn.q", "layers.*.mlp.fc"])
+    {'layers.*': 'layers.*', 'layers.*.attn.q': 'attn.q', 'layers.*.mlp.fc': 'mlp.fc'}
+    >>> _titles(["trunk.*.0", "trunk.*.1"])  # a number is no name
+    {'trunk.*.0': 'trunk.*.0', 'trunk.*.1': 'trunk.*.1'}
+    >>> _titles(["down*.conv", "up*.conv", "up*.norm"])  # the short names would not tell which blocks they are in
+    {'down*.conv': 'down*.conv', 'up*.conv': 'up*.conv', 'up*.norm': 'up*.norm'}
     """
-    short = {}
+    parts = {}
     for pattern in patterns:
         words = pattern.split(".")
         last = max((position for position, word in enumerate(words) if "*" in word), default=-1)
-        name = ".".join(words[last + 1 :])
-        short[pattern] = name if any(map(str.isalpha, name)) else pattern  # "0" is no name
-    often = list(short.values())
-    return {pattern: name if often.count(name) == 1 else pattern for pattern, name in short.items()}
+        parts[pattern] = ".".join(words[: last + 1]), ".".join(words[last + 1 :])
+    blocks = {block for block, part in parts.values() if part}
+    named = len(blocks) == 1 and all(any(map(str.isalpha, part)) for _, part in parts.values() if part)
+    return {pattern: part if part and named else pattern for pattern, (_, part) in parts.items()}

@@ -125,7 +125,7 @@ def test_a_family_of_layers_is_chosen_and_stays_chosen_while_runs_end(browser, t
         assert title == "model.layers.1.self_attn.v_proj: 0 at the start, 0 at the end"
         assert (
             picture.locator("path[fill^='url(#dots-']").count() == 1
-            and page.get_by_text("Dots: exactly 0").count() == 1
+            and page.get_by_text("Dotted: exactly 0").count() == 1
         )
         make_networks(tmp_path, {"b": llama_sites(4)}, quantities=["output_gradient_norm"])
         page.get_by_text("of the latest run: b, seed 1").wait_for(timeout=5000)

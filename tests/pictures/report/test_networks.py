@@ -72,7 +72,7 @@ def test_three_looks_are_explained_where_they_occur(tmp_path: Path) -> None:
     at = sites.index("model.layers.2.self_attn.k_proj")
     assert set(long["values"][at]) == {None} and long["counts"][at] == 0
     assert str(gradients.panels[0].picture).count("<mask") == 1, "v_proj of block 1 has no colour, and one look"
-    assert str(gradients.panels[1].picture).count('class="absent-row"') == 2 * (len(BLOCK) - 1)
+    assert str(gradients.panels[1].picture).count('fill="url(#c-1-absent)"') == 2 * (len(BLOCK) - 1)
 
 
 def test_a_linear_scale_has_a_colour_for_zero(tmp_path: Path) -> None:

@@ -351,7 +351,7 @@ def _panel(request: ChartRequest, layout: _Layout, arm: _Cells, inside: bool) ->
     left, _, width, _ = frame.box
     across, index = _across(frame, edges), layout.arms.index(arm)
     ids = f"{request.id}-{request.store.arms.index(arm.arm)}"
-    patterns = {state: f"{ids}-{state.name.lower()}" for state in (CellState.ZERO, CellState.MISSING)}
+    patterns = {state: f"{ids}-{state.name.lower()}" for state in (CellState.ZERO, CellState.ABSENT)}
     scales = {view.map: f"{ids}-{view.map}" for each in layout.maps for view in each.views} if inside else {}
     parts: list[object] = [
         element("defs", *(_pattern(state, name) for state, name in patterns.items()),
@@ -412,9 +412,9 @@ def _map(
     box = {"x": left, "y": top, "width": width, "height": height}
     row = height / len(drawn.sites)
     exists = arm.exists[placed.rows]
-    parts: list[object] = [element("rect", fill=f"url(#{patterns[CellState.MISSING]})", **box)]
+    parts: list[object] = [element("rect", class_="missing", **box)]
     parts += [
-        element("rect", class_="absent-row", x=left, y=top + at * row, width=width, height=row)
+        element("rect", fill=f"url(#{patterns[CellState.ABSENT]})", x=left, y=top + at * row, width=width, height=row)
         for at in np.flatnonzero(~exists).tolist()
     ]
     for view in placed.views:
@@ -447,13 +447,10 @@ def _evenly(cells: np.ndarray, x: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def _pattern(state: CellState, name: str) -> Markup:
     """Returns the fill of a state that has no colour; it follows the theme, and differs in more than its colour."""
-    if state is CellState.ZERO:
-        marks = [element("circle", class_="dots", cx=1.5, cy=1.5, r=0.7)]
-        size = 3
-    else:
-        marks = [element("path", class_="stripes", d="M-1,1L1,-1M0,6L6,0M5,7L7,5")]
-        size = 6
-    ground = element("rect", class_="missing" if state is CellState.MISSING else "ground", width=size, height=size)
+    marks, size = [element("circle", class_="dots", cx=1.5, cy=1.5, r=0.7)], 3
+    if state is CellState.ABSENT:
+        marks, size = [element("path", class_="stripes", d="M-1,1L1,-1M0,6L6,0M5,7L7,5")], 6
+    ground = element("rect", class_="zeros" if state is CellState.ZERO else "ground", width=size, height=size)
     return element("pattern", ground, *marks, id=name, width=size, height=size, patternUnits="userSpaceOnUse")
 
 
@@ -473,8 +470,8 @@ def _legend(chart: str, states: Sequence[CellState]) -> Markup:
     for state in states:
         name = f"{chart}-legend-{state.name.lower()}"
         box = {"x": 1, "y": 0.5, "width": 28, "height": 9}
-        if state is CellState.ABSENT:
-            inside = [element("rect", class_="absent-row", **box)]
+        if state is CellState.MISSING:
+            inside = [element("rect", class_="missing", **box)]
         else:
             inside = [element("defs", _pattern(state, name)), element("rect", fill=f"url(#{name})", **box)]
         swatch = element("svg", *inside, class_="swatch", viewBox="0 0 30 10", aria_hidden="true")
