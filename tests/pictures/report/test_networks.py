@@ -99,7 +99,7 @@ def test_a_profile_of_many_layers_is_a_plot_per_family_over_its_depth(tmp_path: 
     assert plot["y"][4] == 1 == chart.data["plots"][3]["y"][4], "values over decades, and a zero among them"
     assert str(chart.panels[3].picture).count('class="zero') == 2, "one for each arm, at the edge"
     assert "Hollow points at the lower edge are exactly 0" in chart.caption and "Never ran" in chart.caption
-    assert "".join(texts(chart, 1)).endswith("012345output_gradient_norm (log scale)depth")
+    assert "".join(texts(chart, 1)).endswith("012345output_gradient_norm (log scale)depth index")
 
 
 def test_a_profile_names_each_of_a_hundred_layers(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
     of_arm = {arm: part for arm, part in zip(array.labels["arm"], values, strict=True) if not np.isnan(part).all()}
     arrangements = arrange({arm: array.sites_of[arm] for arm in of_arm}, never_ran(request.store, array))
     has_relative = bool((finite >= 0).all() and (finite > 0).any())
-    rows = sum(len(each.maps) and sum(len(one.sites) for one in each.maps) * len(each.arms) for each in arrangements)
+    rows = sum(len(each.arms) * sum(len(drawn.sites) for drawn in each.maps) for each in arrangements)
     columns = max(FEWEST_COLUMNS, min(COLUMNS, CELLS // rows))
     steps, column_of = step_positions(array), {str(site): at for at, site in enumerate(array.labels["site"])}
     inside = len(arrangements) > 1 or len(arrangements[0].maps) > 1  # whether every map has its scale next to its title
@@ -190,7 +190,6 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
     drawn = [ordered[arm] for arm in of_arm]
     first = "relative" if display.options.get("relative") else "as measured"
     panels = [_panel(request, layouts[index], cells, inside) for index, cells in drawn]
-    states = _states(cells for _, cells in drawn)
     chart_data = {
         "kind": "kymograph", "time": request.time, "whole": are_whole(steps), "unit": display.unit,
         "states": {"zero": CellState.ZERO.label, "missing": CellState.MISSING.label, "absent": CellState.ABSENT.label},
@@ -204,7 +203,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         (single,) = layouts[0].maps
         units = [display.unit, f"{display.unit}, relative to the start"]
         foot += [_bar(view, unit) for view, unit in zip(single.views, units, strict=False)]
-    shown = [state for state in states if state is not CellState.ZERO or log]
+    looks = _looks([cells for _, cells in drawn], log)
     return Chart(
         request.id,
         f"{display.title} over training",
@@ -213,7 +212,7 @@ def kymograph_panel(request: ChartRequest) -> Chart | None:
         chart_data,
         Markup("").join(foot) if foot else None,
         view=first if has_relative else "",
-        legend=_legend(request.id, shown) if shown else None,
+        legend=_legend(request.id, looks) if looks else None,
     )
 
 
@@ -280,12 +279,13 @@ def _view(name: str, values: list[np.ndarray], log: bool) -> _View:
     return _View(name, values, Scale(-largest, largest, 0, 1), SIGNED_MAP)
 
 
-def _states(arms: Any) -> list[CellState]:
+def _looks(arms: Sequence[_Cells], log: bool) -> list[CellState]:
     """Returns the states without a colour that occur, in their order."""
     found: set[int] = set()
     for arm in arms:
         found |= set(np.unique(cell_states(arm.values.T[None], arm.exists)).tolist())
-    return [state for state in CellState if state in found and state is not CellState.VALUE]
+    without = [CellState.ZERO] if log else []
+    return [state for state in (*without, CellState.MISSING, CellState.ABSENT) if state in found]
 
 
 def _caption(
@@ -314,6 +314,8 @@ def _caption(
         sentences.append("Arms that share less than half of their layers have rows and scales of their own.")
     if left_out:
         sentences.append(f"Never ran, left out: {', '.join(dict.fromkeys(left_out))}.")
+    if any(run.divergence is not None for run in request.store):
+        sentences.append("Values that are not finite, as of runs that diverged, are not drawn.")
     if any(view.saturated for layout in layouts for each in layout.maps for view in each.views):
         sentences.append("A colour range excludes the first step if that would stretch it; values outside it have the "
                          "colour of the nearer end.")  # fmt: skip

@@ -337,7 +337,7 @@ def profile_panel(request: ChartRequest) -> Chart | None:
             arms = arm_curves(request, values, np.arange(len(each.sites), dtype=np.float64), log, points=None)
             x_label = str(display.options.get("sites", "site"))
             if several and each.pattern:
-                x_label = "depth"
+                x_label = "depth index"
             line_axes = LineAxes(title, x_label, log, each.sites, each.labels, remark)
             named = each.title or ("all layers" if several else "")
             heading = ", ".join(text for text in (named, of_arms) if text)
