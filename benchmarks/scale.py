@@ -121,6 +121,7 @@ def measure(root: Path, shape: Shape) -> Iterator[Measured]:
         "report": (["report", str(root), "-o", str(page)], 10.0),
         "figure": (["figure", "--dir", str(root), "--where", f"lr={fields['lr']}"], 12.0),
         "show": (["show", "--dir", str(root)], 3.0),
+        "show, by a last value": (["show", "--dir", str(root), "--sort", "series/loss"], 3.5),
         "watch": (["watch", str(root), "--once"], 2.0),
     }
     for name, (words, limit) in commands.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -88,6 +89,8 @@ def follow(found: list[Block], workspace: Path) -> None:
     for language, content in found:
         if language == "python" and (name := file_name(content)):
             (workspace / name).write_text(content)
+        elif language == "python" and "import duckdb" in content and importlib.util.find_spec("duckdb") is None:
+            continue  # it is in the extra `test`
         elif language == "python":
             space: dict[str, Any] = {}
             exec(compile(content, "page", "exec"), space)
@@ -380,3 +383,19 @@ def test_the_forms_of_a_series_that_are_described_are_those_that_there_are() -> 
     described = (kymograph.SeriesDisplay.__doc__ or "").split("forms: ")[1].split("options: ")[0]
     assert forms and forms <= set(re.findall(r"``(\w+)``", described)), forms
     assert set(parts) <= set(re.findall(r"`(\w+)`", (HOWTO / "add-a-report-panel.md").read_text()))
+
+
+@pytest.mark.slow
+def test_the_documented_question_to_duckdb_is_answered_with_the_stored_numbers(
+    workspace: Path, capfd: pytest.CaptureFixture
+) -> None:
+    pytest.importorskip("duckdb")
+    stored_depth(workspace)
+    do("kymograph export runs --to parquet -o runs.parquet", workspace)
+    (block,) = [text for language, text in blocks(HOWTO / "report-and-export.md") if "import duckdb" in text]
+    space: dict[str, Any] = {}
+    exec(block.replace(".show()", ".fetchall()").replace("duckdb.sql(f", "answer = duckdb.sql(f"), space)
+    loss = kymograph.Store.open("runs").series("loss")
+    expected = {arm: loss.sel(arm=arm).values[:, -1].mean() for arm in loss.labels["arm"]}
+    assert {arm: mean for arm, _, mean in space["answer"]} == pytest.approx(expected)
+    assert [runs for _, runs, _ in space["answer"]] == [2, 2]

@@ -139,7 +139,7 @@ def test_a_diverged_run_says_so_wherever_it_is_shown(tmp_path: Path, capsys: pyt
     assert len(store.finished) == 2 and not store.failed, "it has results, and counts"
     directory = Directory(tmp_path).checked(series=False)
     runs = named_runs(directory)
-    (chosen,) = choose_runs(runs, status="diverged")
+    (chosen,) = choose_runs(runs, statuses=["diverged"])
     assert chosen.arm == "wild" and run_text(chosen).startswith("own/wild/s3: diverged at step 212 in")
     table = run_table(runs, {})
     assert "own: 1 finished, 1 diverged" in table and "wild/s3  diverged at step 212" in table

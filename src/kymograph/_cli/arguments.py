@@ -38,6 +38,7 @@ from kymograph._registry import Registry
 
 if TYPE_CHECKING:
     from kymograph._experiments.stages import ComputeOptions
+    from kymograph._runs.conditions import Condition
     from kymograph._runs.store import Store
     from kymograph._studies.study import Study
 
@@ -334,12 +335,29 @@ def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
     {'lr': 0.1, 'task': 'identity', 'clip': True}
     """
     fields = {}
-    for condition in conditions:
-        name, equals, text = condition.partition("=")
-        if not equals:
-            raise UsageError(f"--where takes FIELD=VALUE, not {condition!r}")
-        fields[name] = _value(text)
+    for condition in conditions_from(conditions, "FIELD=VALUE"):
+        if condition.sign != "=":
+            raise UsageError(f"--where takes FIELD=VALUE, not {str(condition)!r}; only `kymograph show` compares")
+        fields[condition.name] = condition.value
     return fields
+
+
+def conditions_from(texts: Sequence[str], form: str = "NAME=VALUE, NAME<VALUE and the like") -> list[Condition]:
+    """Returns the conditions that ``--where`` asks for; ``form`` says in an error how they are written.
+
+    >>> conditions_from(["lr<=0.1", "task=identity"])
+    [Condition(name='lr', sign='<=', value=0.1), Condition(name='task', sign='=', value='identity')]
+    """
+    from kymograph._runs.conditions import Condition, split_condition
+
+    conditions = []
+    for text in texts:
+        parts = split_condition(text)
+        if parts is None:
+            raise UsageError(f"--where takes {form}, not {text!r}")
+        name, sign, value = parts
+        conditions.append(Condition(name, sign, _value(value)))
+    return conditions
 
 
 def grid_from(conditions: Sequence[str]) -> dict[str, list[Any]]:
@@ -359,6 +377,8 @@ def grid_from(conditions: Sequence[str]) -> dict[str, list[Any]]:
 
 def _value(text: str) -> Any:
     """Parses a text as a number, a Boolean or None; anything else stays a string."""
+    if re.fullmatch(r"[+-]?\.\d+(e[+-]?\d+)?", text, re.IGNORECASE):
+        return float(text)  # .5 is a number, though not in JSON
     try:
         return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
     except ValueError:

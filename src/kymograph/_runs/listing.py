@@ -22,10 +22,12 @@ from kymograph._rounding import number_text
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.history import code_words, current_code
+from kymograph._runs.spec import RunSpec
 from kymograph._runs.stored_run import StoredRun
 from kymograph._runs.summaries import is_number
 
 STATUSES = ("finished", "diverged", "failed", "missing", "superseded", "abandoned", "damaged")
+_UNFINISHED = ("running", "unfinished", "planned", "pending", "queued")
 WIDTH = 80
 _SHORTEST_ID = 6
 
@@ -42,8 +44,8 @@ class NamedRun:
     status: str
     """``finished``, ``diverged``, ``failed``, ``missing`` (planned but not ended), ``superseded`` (finished by earlier
     code), ``abandoned`` or ``damaged``."""
-    code: str = ""
-    """The version or source of the study's code that made it."""
+    spec: RunSpec | None = None
+    """Its identity; None if its record cannot be read."""
     reason: str | None = None
     """Why it failed or was abandoned, or what is damaged."""
     stored: StoredRun | None = None
@@ -77,7 +79,7 @@ def named_runs(directory: Directory) -> list[NamedRun]:
         status = "abandoned" if run.id in abandoned else run.status if current else "superseded"
         runs[run.id] = NamedRun(
             run.study, run.arm, run.seed, run.id, run.config, status,
-            "=".join(code_words(run.spec)), abandoned.get(run.id, run.reason), run, run.directory,
+            run.spec, abandoned.get(run.id, run.reason), run, run.directory,
         )  # fmt: skip
     for lost in directory.damaged:
         runs[lost.id] = NamedRun(
@@ -89,14 +91,7 @@ def named_runs(directory: Directory) -> list[NamedRun]:
         if spec.id not in runs and (codes[spec.study].made(spec) or spec.id in abandoned):
             status = "abandoned" if spec.id in abandoned else "missing"
             runs[spec.id] = NamedRun(
-                spec.study,
-                spec.arm,
-                spec.seed,
-                spec.id,
-                spec.settings,
-                status,
-                "=".join(code_words(spec)),
-                abandoned.get(spec.id),
+                spec.study, spec.arm, spec.seed, spec.id, spec.settings, status, spec, abandoned.get(spec.id)
             )
     named = _with_distinguishing_settings(list(runs.values()))
     return sorted(named, key=lambda run: (run.study, run.arm, run.seed, run.suffix, run.id))
@@ -117,7 +112,8 @@ def _with_distinguishing_settings(runs: Sequence[NamedRun]) -> list[NamedRun]:
         differing = [name for name in names if len({text[name] for text in texts}) > 1]
         suffixes = ["".join(f",{name}={text[name]}" for name in differing) for text in texts]
         if len(set(suffixes)) < len(group):
-            suffixes = [f"{suffix},{run.code or run.id}" for suffix, run in zip(suffixes, group, strict=True)]
+            codes = [run.id if run.spec is None else "=".join(code_words(run.spec)) for run in group]
+            suffixes = [f"{suffix},{code}" for suffix, code in zip(suffixes, codes, strict=True)]
         named += [replace(run, suffix=suffix) for run, suffix in zip(group, suffixes, strict=True)]
     return named
 
@@ -154,10 +150,10 @@ def choose_runs(
     study: str | None = None,
     arms: Sequence[str] = (),
     seeds: Sequence[int] = (),
-    status: str | None = None,
+    statuses: Sequence[str] = (),
     where: Mapping[str, Any] | None = None,
 ) -> list[NamedRun]:
-    """Returns the runs that match a study, arms (names or patterns), seeds, a status and settings.
+    """Returns the runs that match a study, arms (names or patterns), seeds, statuses and settings.
 
     A study, arm or setting that no run has is an error; an empty result is not.
     """
@@ -174,9 +170,13 @@ def choose_runs(
         having = [run for run in chosen if name in run.settings]
         _check_any(having, "a setting", name, {setting for run in chosen for setting in run.settings})
         chosen = [run for run in having if run.settings[name] == value]
-    if status is not None and status not in STATUSES:
-        raise KymographError(f"there is no run status {status!r}{did_you_mean(status, STATUSES)}")
-    return [run for run in chosen if (not seeds or run.seed in seeds) and status in (None, run.status)]
+    for status in statuses:
+        if status not in STATUSES:
+            hint = (
+                "; a run that has not ended is 'missing'" if status in _UNFINISHED else did_you_mean(status, STATUSES)
+            )
+            raise KymographError(f"there is no run status {status!r}{hint}")
+    return [run for run in chosen if (not seeds or run.seed in seeds) and (not statuses or run.status in statuses)]
 
 
 def _check_any(chosen: Collection[Any], what: str, name: str, names: set[str]) -> None:
@@ -184,8 +184,16 @@ def _check_any(chosen: Collection[Any], what: str, name: str, names: set[str]) -
         raise KymographError(f"no run has {what} {name!r}{did_you_mean(name, names)}")
 
 
-def run_table(runs: Sequence[NamedRun], declarations: Mapping[str, Declaration], width: int = WIDTH) -> str:
-    """Returns the runs as text of at most ``width`` columns: by study, name, status and the first headline numbers."""
+def run_table(
+    runs: Sequence[NamedRun],
+    declarations: Mapping[str, Declaration],
+    width: int = WIDTH,
+    asked: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """Returns the runs as text of at most ``width`` columns: by study, name, status and the first headline numbers.
+
+    ``asked`` has the columns that come before the headline numbers: by title, the values by the run's id.
+    """
     blocks = []
     for study in dict.fromkeys(run.study for run in runs):
         study_runs = [run for run in runs if run.study == study]
@@ -194,17 +202,20 @@ def run_table(runs: Sequence[NamedRun], declarations: Mapping[str, Declaration],
         declared = declarations.get(study)
         keys = list(declared.headlines) if declared is not None else []
         keys = keys or sorted({key for run in study_runs if run.stored for key in run.stored.summary})
-        blocks.append("\n".join([_cut(f"{study}: {total}", width), *_lines(study_runs, keys, width)]))
-    return "\n\n".join(blocks) if blocks else "no runs"
+        numbers = {key: {run.id: run.stored.summary.get(key) for run in study_runs if run.stored} for key in keys}
+        blocks.append(
+            "\n".join([_cut(f"{study}: {total}", width), *_lines(study_runs, {**(asked or {}), **numbers}, width)])
+        )
+    return "\n\n".join(blocks)
 
 
-def _lines(runs: Sequence[NamedRun], keys: Sequence[str], width: int) -> list[str]:
+def _lines(runs: Sequence[NamedRun], values: Mapping[str, Mapping[str, Any]], width: int) -> list[str]:
     """Returns the lines of one study: as many columns of numbers as fit, or the reason why a run has none."""
     columns = [["run", *(run.short_name for run in runs)], ["status", *(run.ending for run in runs)]]
     sizes = [max(map(len, column)) for column in columns]
     sizes[0] = min(sizes[0], width - sizes[1] - 4)
-    for key in keys:
-        column = [key, *(_number(run, key) for run in runs)]
+    for title, of_runs in values.items():
+        column = [title, *(_cell(of_runs.get(run.id)) for run in runs)]
         size = max(map(len, column))
         if sum(sizes) + 2 * len(sizes) + size + 2 > width:
             break
@@ -219,8 +230,7 @@ def _lines(runs: Sequence[NamedRun], keys: Sequence[str], width: int) -> list[st
     return lines
 
 
-def _number(run: NamedRun, key: str) -> str:
-    value = None if run.stored is None else run.stored.summary.get(key)
+def _cell(value: Any) -> str:
     return "" if value is None else number_text(value, 4) if is_number(value) else str(value)
 
 
@@ -229,8 +239,13 @@ def _cut(text: str, width: int) -> str:
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"
 
 
-def run_details(run: NamedRun, whole: bool = False) -> dict[str, Any]:
-    """Returns what is known about a run, as JSON values; ``whole`` adds notes, series, provenance and traceback."""
+def run_details(
+    run: NamedRun, whole: bool = False, last: Mapping[str, Mapping[str, float]] | None = None
+) -> dict[str, Any]:
+    """Returns what is known about a run, as JSON values; ``whole`` adds notes, series, provenance and traceback.
+
+    ``last`` has last values of series that were read, by name and by the run's id.
+    """
     stored = run.stored
     details: dict[str, Any] = {
         "name": run.name,
@@ -246,6 +261,8 @@ def run_details(run: NamedRun, whole: bool = False) -> dict[str, Any]:
         "seconds": None if stored is None else stored.seconds,
         "reason": run.reason,
     }
+    if last:
+        details["last"] = plain({name: values.get(run.id) for name, values in last.items()})
     if whole:
         provenance = {} if stored is None else dict(stored.provenance)
         details["notes"] = provenance.pop("notes", [])

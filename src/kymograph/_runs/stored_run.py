@@ -99,14 +99,14 @@ class StoredRun:
             return None
         if self.states_divergence:
             return self._summary.divergence
-        return find_divergence(self.summary, self._read_series)
+        return find_divergence(self.summary, self.read_series)
 
     @property
     def states_divergence(self) -> bool:
         """Whether the record itself says if the run diverged, as those of earlier versions do not."""
         return self.has_results and self._summary.states_divergence
 
-    def _read_series(self) -> Mapping[str, RunSeries]:
+    def read_series(self) -> Mapping[str, RunSeries]:
         """Returns the series without keeping them, unless they are kept already."""
         if "series" in self.__dict__:
             return self.series

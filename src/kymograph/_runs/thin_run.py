@@ -71,7 +71,8 @@ class ThinRun(StoredRun):
         known = not self.has_results or self.states_divergence or not any(map(is_loss, self.left_out))
         return super().divergence if known else Divergence(None) if declared_diverged(self.summary) else None
 
-    def _read_series(self) -> Mapping[str, RunSeries]:
+    def read_series(self) -> Mapping[str, RunSeries]:
+        """Returns the series that were kept."""
         return self.series
 
     def check(self, keep: bool = True, series: bool = True) -> None:

@@ -15,6 +15,7 @@ from typing import Annotated
 from kymograph._cli.arguments import (
     EngineOptions,
     Formerly,
+    conditions_from,
     given,
     grid_from,
     named_study,
@@ -22,7 +23,6 @@ from kymograph._cli.arguments import (
     parse_with_settings,
     positional,
     seeds_from,
-    settings_from,
     shown,
     with_engine_options,
 )
@@ -280,10 +280,17 @@ class ShowOptions:
     """Only these arms, by name or pattern."""
     seed: Annotated[tuple[str, ...], shown("SEED ...", default="all", short="--seeds")] = ()
     """Only these seeds."""
-    status: Annotated[str | None, shown("STATUS", default="all")] = None
-    """Only runs that are finished, diverged, failed, missing, superseded, abandoned or damaged."""
-    where: Annotated[tuple[str, ...], shown("FIELD=VALUE ...", default="all")] = ()
-    """Only runs with these settings, e.g. --where lr=0.1."""
+    status: Annotated[tuple[str, ...], shown("STATUS ...", default="all")] = ()
+    """Only runs that are finished, diverged, failed, missing (planned or being computed), superseded, abandoned or
+    damaged."""
+    where: Annotated[tuple[str, ...], shown("CONDITION ...", default="all")] = ()
+    """Only runs that meet these conditions on settings, summary numbers and last values of series: lr=0.1,
+    'accuracy>=0.9', 'loss<0.5', with = != < <= > >=."""
+    sort: Annotated[str | None, shown("NAME", default="study, arm and seed")] = None
+    """Sort by this: arm, seed, status, seconds, written (when it was stored), a setting, a summary number, or the last
+    value of a series. Runs without it come last."""
+    descending: bool = False
+    """The largest or latest first; for --sort."""
     json: bool = False
     """Print JSON: a list of runs, or with NAME one run in full."""
     path: bool = False
@@ -294,9 +301,13 @@ def show_verb(words: list[str]) -> int:
     """Prints the runs asked for."""
     options = parse(ShowOptions, words, "kymograph show")
     name, root = _name_and_directory(options)
+    from kymograph._runs.conditions import select_runs
     from kymograph._runs.directory import Directory
     from kymograph._runs.listing import choose_runs, match, named_runs, run_details, run_table, run_text
 
+    conditions, seeds = conditions_from(options.where), seeds_from(options.seed)
+    if options.descending and options.sort is None:
+        raise UsageError("--descending needs --sort NAME: by what are the runs sorted?")
     if options.json and options.path:
         raise KymographError("--json and --path print different things; choose one")
     directory = Directory(root).checked(series=False)
@@ -305,23 +316,37 @@ def show_verb(words: list[str]) -> int:
     every = named_runs(directory)
     if not every:
         raise KymographError(f"{root} contains no runs; make some with `kymograph run STUDY --dir {root}`")
-    chosen = choose_runs(
-        match(every, name) if name else every,
-        study=options.study,
-        arms=options.arm,
-        seeds=seeds_from(options.seed),
-        status=options.status,
-        where=settings_from(options.where),
-    )
-    in_full = bool(name) and len(chosen) == 1
-    if options.path:
-        print("\n".join(str(run.directory) for run in chosen if run.directory is not None))
-    elif options.json:
-        described = run_details(chosen[0], whole=True) if in_full else [run_details(run) for run in chosen]
+    among = choose_runs(match(every, name) if name else every, study=options.study, arms=options.arm)
+    chosen = choose_runs(among, seeds=seeds, statuses=options.status)
+    selection = select_runs(chosen, conditions, options.sort, options.descending, among)
+    for reason in selection.unread:
+        print(f"left out: {reason}", file=sys.stderr)
+    runs = selection.runs
+    if not runs:
+        note(f"none of {counted(len(every), 'run')} in {root} is {_asked_for(options)}")
+    in_full = bool(name) and len(runs) == 1
+    if options.json:
+        described = (
+            run_details(runs[0], whole=True) if in_full else [run_details(run, last=selection.last) for run in runs]
+        )
         print(json.dumps(described, indent=1, ensure_ascii=False))
-    else:
-        print(run_text(chosen[0]) if in_full else run_table(chosen, directory.declarations))
+    elif options.path:
+        for run in runs:
+            if run.directory is not None:
+                print(run.directory)
+    elif runs:
+        print(run_text(runs[0]) if in_full else run_table(runs, directory.declarations, asked=selection.columns))
     return 0
+
+
+def _asked_for(options: ShowOptions) -> str:
+    """Returns in words which runs the options ask for."""
+    words = [f"of {options.study}"] if options.study else []
+    words += [f"of the arm {' or '.join(options.arm)}"] if options.arm else []
+    words += [f"at seed {' or '.join(options.seed)}"] if options.seed else []
+    words += [f"{' or '.join(options.status)}"] if options.status else []
+    words += [f"such that {' and '.join(options.where)}"] if options.where else []
+    return ", ".join(words)
 
 
 def _name_and_directory(options: ShowOptions) -> tuple[str, str]:
