@@ -120,3 +120,43 @@ def test_a_notebook_of_the_docs_shows_what_its_cells_compute(path: Path, monkeyp
     stored = [re.sub(r"[0-9a-f]{16}", "DIGEST", text) for text in shown(json.loads(path.read_text()))]
     now = [re.sub(r"[0-9a-f]{16}", "DIGEST", text) for text in shown(executed)]
     assert words(now) == words(stored)
+
+
+STUDY_CELLS = (
+    "import kymograph as ky\nimport torch\nimport scales",
+    "def distance(x):\n    return x.abs() * scales.SCALE",
+    """@ky.study(arms={"slow": {"lr": 0.1}, "fast": {"lr": 0.5}},
+          claims=[ky.Claim.compare("distance", "fast", "<", "slow", margin=1.1)])
+def descent(run: ky.ActiveRun, *, lr: float = 0.1, steps: int = 3):
+    x = torch.randn((), generator=run.generator("start"))
+    for step in run.steps(steps):
+        x = x - lr * x
+        run.log(distance=distance(x))
+    return {"distance": distance(x)}""",
+    "store = ky.run(descent, n_seeds=6)\nruns = sorted(run.written + run.id for run in store)",
+    "print(len(store), len(store.failed), *runs)",
+    "verdict, = descent.judge(store)\nprint(verdict.outcome)",
+    "print(descent)",
+)
+
+
+@pytest.mark.slow
+def test_a_study_defined_in_a_cell_is_run_with_the_default_engine_and_found_by_the_next_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
+    (tmp_path / "scales.py").write_text("SCALE = 2.0\n")
+
+    def executed(cells: tuple[str, ...]) -> list[str]:
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        outputs = [output for cell in notebook["cells"][-3:] for output in cell["outputs"]]
+        return "".join(output.get("text", "") for output in outputs if output.get("name") == "stdout").split()
+
+    first = executed(STUDY_CELLS)
+    assert first[:2] == ["12", "0"] and first[14:] == ["SUPPORTED", "<study", "descent>"]
+    assert executed(STUDY_CELLS) == first, "nothing was computed again"
+    (tmp_path / "scales.py").write_text("SCALE = 3.0\n")
+    assert not set(executed(STUDY_CELLS)[2:14]) & set(first[2:14]), "a module that a cell imports is part of the code"

@@ -105,7 +105,7 @@ class FunctionStudy(Study[Any]):
 
 def study(
     *,
-    question: str,
+    question: str = "",
     arms: Mapping[str, Mapping[str, Any]],
     claims: Sequence[Claim] = (),
     headlines: Mapping[str, str] | None = None,
@@ -133,11 +133,12 @@ def study(
     >>> descent
     <study descent: Does the rate matter?>
 
-    Save it in a file and run it with ``kymograph run FILE.py`` or `kymograph.run`: the source is part of a run's
-    identity.
+    Save it in a file and run it with ``kymograph run FILE.py``, or define it in a notebook and run it with
+    `kymograph.run`: the source is part of a run's identity. That of a study in a notebook is its own cell, and what it
+    depends on in the cells executed before.
 
     Args:
-        question: what the study asks.
+        question: what the study asks, for tables and reports.
         arms: the conditions, each a name with its settings; a setting that some arm sets has its default in the others,
             and the user cannot override it.
         claims: what is predicted; `Claim.compare` states one in a line.

@@ -23,7 +23,7 @@ import shutil
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Mapping, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -48,6 +48,7 @@ from kymograph._sweep.code_identity import cells_hash, source_files, source_hash
 from kymograph._sweep.code_loading import stop_while_loading
 from kymograph._sweep.compute import choose_device, import_torch, record_failure
 from kymograph._sweep.heartbeat import PARTIAL, Heartbeat
+from kymograph._sweep.notebook_code import executed_cells
 from kymograph._sweep.orders import Stack
 from kymograph._sweep.progress import Follower
 
@@ -500,7 +501,7 @@ def _running_code() -> dict[str, str | None]:
     """
     file = getattr(sys.modules.get("__main__"), "__file__", None)
     if file is None or not Path(file).is_file() or Path(file).suffix == ".ipynb":
-        cells = _executed_cells()
+        cells = executed_cells()
         if cells:
             return {"program": cells_hash(cells), "command line": None}
         file = None
@@ -516,10 +517,3 @@ def _program(file: Path) -> str:
     Later edits do not reach a program that is running.
     """
     return source_hash(source_files(file))
-
-
-def _executed_cells() -> Sequence[str]:
-    """Returns the source of all cells that IPython has executed, the running one last; empty elsewhere."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    cells = [] if shell is None else shell.user_ns.get("In", [])
-    return [cell for cell in cells if isinstance(cell, str)] if isinstance(cells, list) else []

@@ -20,6 +20,7 @@ from kymograph._registry import Registry
 from kymograph._runs.declaration import Declaration
 from kymograph._studies.study import Study, check_study
 from kymograph._sweep.code_loading import CodeReference
+from kymograph._sweep.notebook_code import reference_to_cells
 
 STUDIES = Registry("kymograph.studies", attribute="STUDY", noun="study")
 
@@ -71,15 +72,29 @@ def _code_of(study: Study[Any]) -> CodeReference:
     """Returns a reference to the code of a study of this process, and sets the study's source hash."""
     kind = type(study)
     module = sys.modules.get(kind.__module__)
+    named = [name for name, value in vars(module).items() if value is study or value is kind] if module else []
+    # The function's or the class's own name, if it still has it: in a notebook, `_` may be the same study.
+    name = kind.__name__ if kind.__name__ in named or not named else named[0]
     file = getattr(module, "__file__", None)
-    if module is None or file is None:
+    code = None
+    if kind.__module__ == "__main__":
+        function = getattr(study, "body", None)
+        code = reference_to_cells(study.name, name, function)
+        typed_in = _file_of(function or next(filter(inspect.isfunction, vars(kind).values()), None))
+        file = None if not is_file(typed_in) else file or typed_in  # what is typed at a prompt is not in the program
+    if code is None and file is None:
         raise KymographError(
-            f"the code of {study.name} is not in a file, but the source is part of a run's identity; save it in a file"
+            f"the code of {study.name} is neither in a file nor in a cell of a notebook, but the source is part of a "
+            "run's identity; save it in a file"
         )
-    names = [name for name, value in vars(module).items() if value is study or value is kind]
-    code = CodeReference(names[0] if names else kind.__name__, file=str(Path(file).resolve()))
+    code = code or CodeReference(name, file=str(Path(str(file)).resolve()))
     study.source = code.current_source()
     return code
+
+
+def _file_of(function: Any) -> str:
+    """Returns the file in which a function was defined, which may not exist, e.g. ``<stdin>``."""
+    return getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", "") if function else ""
 
 
 def _load_registered(name: str) -> LoadedStudy:

@@ -293,13 +293,14 @@ class Study(ABC, Generic[Config]):
         return {source: hashes for source, hashes in parts.items() if source is not None and hashes}
 
     def __repr__(self) -> str:
-        return f"<study {self.name}: {self.question}>"
+        return f"<study {self.name}: {self.question}>" if self.question else f"<study {self.name}>"
 
 
 def check_study(study: Study[Any], what: str) -> None:
     """Raises if a study lacks a required attribute; ``what`` names the study in the message."""
     for name in ("name", "question"):
-        if not isinstance(getattr(study, name, None), str) or not getattr(study, name):
+        given = getattr(study, name, None)
+        if not isinstance(given, str) or (name == "name" and not given):
             raise KymographError(f'{what} has no {name}; every study needs `{name} = "..."`')
     config_type = getattr(study, "config_type", None)
     if not isinstance(config_type, type) or not dataclasses.is_dataclass(config_type):

@@ -145,16 +145,16 @@ def needed_cells(cells: Sequence[str]) -> list[str]:
     >>> needed_cells(["rate = 0.1", "width = 8", "rate = 0.2", "print(rate)", "train(rate)"])
     ['rate = 0.2', 'train(rate)']
     """
-    modules = {name for cell in cells for name in _names(cell).imported}
-    last, called = _names(cells[-1]), set[str]()
+    modules = {name for cell in cells for name in names_in(cell).imported}
+    last, called = names_in(cells[-1]), set[str]()
     while True:  # a function looks its names up when it is called, which may be long after it was defined
         needed, wanted = [cells[-1]], (called - last.bound) | last.used
         for cell in reversed(cells[:-1]):
-            names = _names(cell)
+            names = names_in(cell)
             if names.star or wanted & (names.bound | names.changed | (names.touched - modules)):
                 needed.insert(0, cell)
                 wanted = (wanted - names.bound) | names.used
-        uses = {name for cell in needed for name in _names(cell).inner}
+        uses = {name for cell in needed for name in names_in(cell).inner}
         if uses <= called:
             return needed
         called |= uses
@@ -165,6 +165,8 @@ class _Names(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.used: set[str] = set()
+        self.at_once: set[str] = set()
+        """Those of them that are used while the cell is executed, not only when its functions are called."""
         self.bound: set[str] = set()
         self.touched: set[str] = set()
         self.changed: set[str] = set()
@@ -285,9 +287,11 @@ def _root(node: ast.AST) -> set[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def _names(cell: str) -> _Names:
+def names_in(cell: str) -> _Names:
+    """Returns the names that the code of a cell uses, binds and may change."""
     names = _Names()
     names.visit(_tree(cell))
+    names.at_once = set(names.used)
     names.used |= names.inner - names.bound
     return names
 
@@ -344,7 +348,14 @@ def _local(name: str, directories: Iterable[str], tops: Collection[str]) -> Path
         return None
     if any(part in _INSTALLED for part in file.parts):
         return file if top in tops else None
-    return None if any(file.is_relative_to(library) for library in _STANDARD_LIBRARY) else file
+    return None if installed(file) else file
+
+
+def installed(path: Path) -> bool:
+    """Returns whether a path belongs to Python itself or to its installed packages."""
+    return any(part in _INSTALLED for part in path.parts) or any(
+        path.resolve().is_relative_to(library) for library in _STANDARD_LIBRARY
+    )
 
 
 def _installed_package(path: Path) -> list[str]:

@@ -380,7 +380,7 @@ def studies_verb(words: list[str]) -> int:
     for study in [load_study(reference)] if reference else list_studies():
         arms = study.arms()
         listed = arms if reference else [arm for arm in arms if arm.default][:MOST_ARMS]
-        print(folded(f"{study.name}: {study.question}", line_width(), further="  "))
+        print(folded(f"{study.name}: {study.question}" if study.question else study.name, line_width(), further="  "))
         if listed:
             print(columns([(f"{'*' if arm.default else ' '} {arm.name}", arm.about) for arm in listed], line_width()))
         if reference:

@@ -1,0 +1,203 @@
+"""The code of a study in a notebook: the statements it depends on, and no others."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kymograph as ky
+from kymograph._errors import KymographError
+from kymograph._sweep.code_identity import code_text
+from kymograph._sweep.notebook_code import program, statements_of
+
+IMPORTS = "import kymograph as ky\nimport math"
+HELPER = "def helper(x):\n    return math.sqrt(x) * scale  # a comment"
+SCALE = "scale = 2.0"
+STUDY = '@ky.study(arms={"one": {}})\ndef mine(run, *, lr: float = 0.1):\n    return {"x": helper(lr)}'
+
+
+def helper(x: float) -> float:
+    return x
+
+
+SPACE: dict[str, Any] = {"ky": ky, "math": math, "helper": helper, "scale": 2.0, "mine": object()}
+
+
+def code_of(*cells: str, space: dict[str, Any] = SPACE) -> str:
+    """Returns the code of the study `mine`, without comments and empty lines."""
+    statements = statements_of(cells)
+    position = max(index for index, statement in enumerate(statements) if "mine" in statement.names.bound)
+    return code_text(program(statements, position, "mine", space).encode()).decode()
+
+
+PLAIN = code_of(IMPORTS, HELPER, SCALE, STUDY)
+
+
+def test_a_study_has_what_it_uses() -> None:
+    assert code_text("\n".join([IMPORTS, STUDY, HELPER, SCALE]).encode()).decode() == PLAIN
+    space: dict[str, Any] = {}
+    exec(compile(PLAIN, "notebook_mine.py", "exec"), space)
+    assert space["mine"](None, lr=4.0) == {"x": 4.0}
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (IMPORTS, HELPER, SCALE, STUDY, "store = ky.run(mine)", "mine.run()", "ky.judge(store)"),
+        (IMPORTS, HELPER, SCALE, STUDY, "print(scale)\nhelper(scale)", "math.sqrt(scale)"),
+        (IMPORTS, "other = 3", HELPER, SCALE, "def unused():\n    return helper(1)", STUDY, "mine"),
+        (IMPORTS, HELPER.replace("math.sqrt(x)", "x"), HELPER, SCALE, STUDY),
+        (IMPORTS, "scale = 1.0", HELPER, SCALE, STUDY, "ky.run(mine)"),
+        (f"{IMPORTS}\n{HELPER}\n{SCALE}\n{STUDY}\nky.run(mine)",),
+        (IMPORTS, HELPER, f"get_ipython().run_cell_magic('time', '', {SCALE!r})", STUDY),
+        (IMPORTS, HELPER, SCALE, STUDY, "get_ipython().run_line_magic('matplotlib', 'inline')", "def broken(:"),
+        (IMPORTS, HELPER, SCALE, STUDY, STUDY),
+        (IMPORTS, STUDY, HELPER, SCALE),
+        (IMPORTS, HELPER, SCALE, STUDY, IMPORTS, SCALE, HELPER, "ky.run(mine)", IMPORTS),
+        (IMPORTS, HELPER, SCALE, STUDY, "scale = 5.0", SCALE),
+    ],
+)
+def test_looking_running_and_executing_again_change_nothing(cells: tuple[str, ...]) -> None:
+    assert code_of(*cells) == PLAIN
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (IMPORTS, HELPER, "scale = 3.0", STUDY),
+        (IMPORTS, HELPER, SCALE, STUDY, "scale = 3.0"),
+        (IMPORTS, HELPER, SCALE, STUDY, HELPER.replace("sqrt", "exp")),
+        (IMPORTS, HELPER, SCALE, "scale += 1", STUDY),
+        (IMPORTS, HELPER, SCALE, "if math.pi > 3:\n    scale = 1.0", STUDY),
+        (IMPORTS, HELPER, SCALE, "helper.extra = 1", STUDY),
+        (IMPORTS, HELPER, SCALE, "math.srand(1)", STUDY),
+        (IMPORTS, HELPER, SCALE, STUDY.replace("0.1", "0.2")),
+        (IMPORTS, HELPER, SCALE, "arms = {'one': {}}", STUDY.replace('{"one": {}}', "arms")),
+    ],
+)
+def test_an_edit_of_what_it_uses_changes_the_code(cells: tuple[str, ...]) -> None:
+    assert code_of(*cells) != PLAIN
+
+
+def test_what_was_done_to_an_object_is_part_of_it_and_to_a_module_only_before_the_study() -> None:
+    study = STUDY.replace("helper(lr)", "len(data)")
+    space = {**SPACE, "data": []}
+    code = code_of(
+        IMPORTS, "data = []", "data.append(1)", "fill(data)", study, "data.append(2)", "print(data)", space=space
+    )
+    assert "data.append(1)" in code and "fill(data)" in code and "data.append(2)" in code and "print" not in code
+    study = STUDY.replace("helper(lr)", "math.pi")
+    assert "math.seed(1)" in code_of(IMPORTS, "math.seed(1)", study, "math.seed(2)")
+    assert "math.seed(2)" not in code_of(IMPORTS, "math.seed(1)", study, "math.seed(2)")
+
+
+def test_a_name_has_the_value_that_it_had_when_it_was_used() -> None:
+    cells = ("n = 1", "def make():\n    return [n]", "data = make()", "n = 2",
+             STUDY.replace("helper(lr)", "data[0] + 10 * n"), "class Later:\n    width = n")  # fmt: skip
+    space: dict[str, Any] = {}
+    exec(compile(code_of(IMPORTS, *cells, space={**SPACE, "n": 2, "data": [1]}), "code", "exec"), space)
+    assert space["mine"](None) == {"x": 21} and "Later" not in space
+    cells = ("n = 1", "class Net:\n    width = n\n    def __init__(self):\n        self.depth = n", "n = 2",
+             STUDY.replace("helper(lr)", "Net.width + 10 * Net().depth"))  # fmt: skip
+    exec(compile(code_of(IMPORTS, *cells, space={**SPACE, "n": 2, "Net": type}), "code", "exec"), space)
+    assert space["mine"](None) == {"x": 21}
+
+
+def test_of_the_running_cell_what_was_executed_counts() -> None:
+    cell = f"{SCALE}\nstore = ky.run(\n    mine)\nscale = 3.0"
+    texts = [statement.text for statement in statements_of([HELPER, cell], current_line=3)]
+    assert texts == [HELPER, SCALE]
+
+
+def test_a_name_from_elsewhere_is_one_sentence() -> None:
+    with pytest.raises(KymographError, match="mine uses helper, which no cell of this notebook defines; define or"):
+        code_of(IMPORTS, SCALE, STUDY)
+    assert "helper" in code_of(IMPORTS, "from helpers import *", STUDY), "a star may import it"
+
+
+def test_imports_from_the_future_come_first() -> None:
+    assert code_of(IMPORTS, "x = 1\nfrom __future__ import annotations", HELPER, SCALE, STUDY).startswith("from __fut")
+
+
+SESSION = '''
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance()
+
+
+def cell(source):
+    done = shell.run_cell(source, store_history=True)
+    return done.error_before_exec or done.error_in_exec
+
+
+HELPER = "def helper(x):\\n    return x.abs() * 1"
+STUDY = """@ky.study(arms={"slow": {"lr": 0.1}, "fast": {"lr": 0.5}},
+          claims=[ky.Claim.compare("distance", "fast", "<", "slow", margin=1.1)])
+def descent(run: ky.ActiveRun, *, lr: float = 0.1, steps: int = 3):
+    x = torch.randn((), generator=run.generator("start"))
+    for step in run.steps(steps):
+        x = x - lr * x
+        run.log(distance=helper(x))
+    return {"distance": helper(x)}"""
+RUN = "store = ky.run(descent, n_seeds=6, engine=ENGINE, quiet=False)"
+assert cell(f"import kymograph as ky\\nimport torch\\nENGINE = 'serial'") is None
+assert cell(HELPER) is None and cell(STUDY) is None and cell(RUN) is None
+first = {run.id for run in shell.user_ns["store"]}
+assert len(first) == 12 and not shell.user_ns["store"].failed
+assert cell("verdict, = descent.judge('runs')") is None
+assert shell.user_ns["verdict"].outcome == "SUPPORTED", shell.user_ns["verdict"]
+print("SAME", file=sys.stderr)
+assert cell("descent") is None and cell(STUDY) is None and cell(RUN) is None
+assert {run.id for run in shell.user_ns["store"]} == first
+print("EDITED", file=sys.stderr)
+assert cell(HELPER.replace("* 1", "* 2")) is None and cell(RUN) is None
+second = {run.id: run for run in shell.user_ns["store"]}
+assert not first & set(second)
+assert cell("verdict, = descent.judge('runs')") is None 
+assert "superseded" in str(shell.user_ns["verdict"].notes), shell.user_ns["verdict"].notes
+print("BACK", file=sys.stderr)
+assert cell(HELPER) is None and cell(RUN) is None
+assert {run.id for run in shell.user_ns["store"]} == first
+print("PROCESSES", file=sys.stderr)
+assert cell("ENGINE = 'processes'") is None and cell(RUN.replace("n_seeds=6", "n_seeds=7")) is None
+assert len(shell.user_ns["store"]) == 14 and not shell.user_ns["store"].failed
+print("FAILED CELL", file=sys.stderr)
+assert cell("1 / 0\\n" + STUDY.replace("lr * x", "lr * x * 2")) is not None
+error = cell(RUN)
+assert "was executed again and failed" not in str(error) and error is None
+assert cell("made = [ky.study(arms={'a': {}})(lambda run: {})]") is None
+assert "neither in a file nor in a cell" in str(cell("ky.run(made[0])"))
+'''
+
+
+@pytest.mark.slow
+def test_a_study_of_a_session_is_run_judged_found_again_and_edited(tmp_path: Path) -> None:
+    pytest.importorskip("IPython")
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], check=False, capture_output=True, text=True, cwd=tmp_path, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    first, same, edited, back, *_ = re.split(r"^[A-Z ]+$", done.stderr, flags=re.MULTILINE)
+    assert "12/12" in first and "has changed" not in first + same
+    assert "the code of descent has changed" in edited and "its runs are computed again" in edited
+    assert "its earlier runs are current again" in back
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("-i", "program.py"), ("-c", "")])
+def test_a_study_typed_at_a_prompt_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "program.py").write_text("x = 1\n")
+    typed = f"{IMPORTS}\n{STUDY.replace('helper(lr)', 'lr')}\n\nky.run(mine, [1], engine='serial', quiet=True)\n"
+    command = [*words] if words[0] == "-i" else ["-c", typed]
+    done = subprocess.run(
+        [sys.executable, *command], input=typed, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100
+    )
+    assert "the code of mine is neither in a file nor in a cell of a notebook" in done.stderr
+    assert not (tmp_path / "runs").exists()
