@@ -284,3 +284,35 @@ def test_a_star_is_one_part_of_a_name_and_two_are_any_number() -> None:
         names(net, ["*.mlp"])
     with pytest.raises(KymographError, match=r"no layer matches 'blocks\.0\.mpl'; did you mean 'blocks\.0\.mlp'\?"):
         names(net, ["blocks.0.mpl"])
+
+
+class Down(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn1, self.attn2 = Inner(), Inner()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.attn2(self.attn1(x))
+
+
+class Inner(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.to_q = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.to_q(x)
+
+
+class UNet(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.down1, self.down2 = Down(), Down()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down2(self.down1(x))
+
+
+def test_blocks_with_numbers_in_their_names_are_layers_and_numbered_parts_of_a_block_are_not() -> None:
+    names = [layer.name for layer in find_layers(UNet(), None)]
+    assert names == [f"down{i}{part}" for i in (1, 2) for part in ("", ".attn1.to_q", ".attn2.to_q")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,16 +154,23 @@ def can_be_called(module: nn.Module) -> bool:
 def _blocks(modules: Mapping[str, nn.Module]) -> set[str]:
     """Returns the names of the blocks: numbered modules of one parent and one class, at least two, with modules inside.
 
-    A plain Sequential is none, because its output is that of its last module, which is a layer or a block itself.
+    Numbers are ``layers.0`` and, outside of any block, ``down1``; ``attn1`` and ``attn2`` are two parts of one block. A
+    plain Sequential is none, because its output is that of its last module, which is a layer or a block itself.
     """
-    siblings: dict[tuple[str, type[nn.Module]], list[str]] = {}
+    siblings: dict[tuple[str, str, type[nn.Module]], list[str]] = {}
     for name, module in modules.items():
-        parent, _, number = name.rpartition(".")
-        if number.isdecimal() and _inside(module) and not isinstance(module, _OPAQUE) and (
+        parent, _, word = name.rpartition(".")
+        stem = word.rstrip("0123456789")
+        if stem != word and _inside(module) and not isinstance(module, _OPAQUE) and (
             type(module).forward not in (nn.Module.forward, nn.Sequential.forward)
         ):  # fmt: skip
-            siblings.setdefault((parent, type(module)), []).append(name)
-    return {name for names in siblings.values() if len(names) > 1 for name in names}
+            siblings.setdefault((parent, stem, type(module)), []).append(name)
+    blocks: set[str] = set()
+    for (parent, stem, _), names in siblings.items():  # outer ones first
+        around = {parent[: end.start()] for end in re.finditer(r"\.|$", parent)}
+        if len(names) > 1 and not (stem and around & blocks):
+            blocks |= set(names)
+    return blocks
 
 
 def _matches(name: str, pattern: str) -> bool:
