@@ -103,6 +103,16 @@ def test_all_ended_is_ended_and_nothing_planned_is_not(tmp_path: Path) -> None:
         read_state(tmp_path / "absent", 0.0)
 
 
+def test_a_study_may_be_called_like_the_directory_that_holds_it(tmp_path: Path) -> None:
+    """All its runs used to be waiting."""
+    root = tmp_path / "warmup"
+    runs = specs(2)
+    plan(root, runs)
+    finish(root, runs[0])
+    assert only(read_state(root, 0.0)).counts == only(read_state(root / "warmup", 0.0)).counts
+    assert only(read_state(root, 0.0)).counts.done == 1
+
+
 def test_one_arm_at_two_settings_is_two_rows(tmp_path: Path) -> None:
     runs = [*specs(2), *specs(2, lr=0.2), *specs(1, arm="b")]
     plan(tmp_path, runs)

@@ -264,7 +264,7 @@ def test_files_of_many_maps_have_every_layer_and_no_absent_one(browser: Any, add
                 ran = {site for site in sites if not site.endswith("drop")}
                 assert {row["site"] for row in table if row["arm"] == arm} == ran
         _, content = visit.downloaded("#study-net-output_gradient_norm-kymograph .svg")
-        for part in (b"<pattern", b"<mask", b"<linearGradient", b"no such layer", b"exactly 0"):
+        for part in (b"<pattern", b"<mask", b"<linearGradient", b"no such layer", b"exactly 0", b"pixelated"):
             assert part in content, part
 
 

@@ -118,7 +118,8 @@ def read_state(directory: Directory | str | Path, now: float) -> LiveState:
     root = directory.root
     check_directory(root)
     logged = logged_runs(directory)
-    paths = [root] if _is_study(root, logged) else [path for path in _directories(root) if _is_study(path, logged)]
+    is_study = not (root / LOG).is_dir() and _is_study(root, logged)  # one of its studies may be called like it
+    paths = [root] if is_study else [path for path in _directories(root) if _is_study(path, logged)]
     studies = [_read_study(path, logged.get(real_path(path).name, {}), now) for path in paths]
     # Unfinished ones first.
     return LiveState(str(root), tuple(sorted(studies, key=lambda study: (study.ended, study.order, study.name))))

@@ -41,7 +41,7 @@ const onClick = (selector, action) => all(selector).forEach((button) => button.a
 onClick("button.csv", (button) => save(csvOf(button.closest("[data-chart]")), button.dataset.file, "text/csv"));
 
 // --- Pictures as SVG files, with their style included -------------------------------------------------------------
-const styled = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "display"];
+const styled = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "display", "image-rendering"];
 function drawn(svg) {
   const copy = svg.cloneNode(true), from = all("*", svg), to = all("*", copy);
   from.forEach((part, index) => {
