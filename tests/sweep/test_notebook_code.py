@@ -190,14 +190,17 @@ def test_a_study_of_a_session_is_run_judged_found_again_and_edited(tmp_path: Pat
     assert "its earlier runs are current again" in back
 
 
+TYPED = f"{IMPORTS}\n{STUDY.replace('helper(lr)', 'lr')}\n\nky.run(mine, [1], engine='serial', quiet=True)\n"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("-i", "program.py"), ("-c", "")])
-def test_a_study_typed_at_a_prompt_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
-    (tmp_path / "program.py").write_text("x = 1\n")
-    typed = f"{IMPORTS}\n{STUDY.replace('helper(lr)', 'lr')}\n\nky.run(mine, [1], engine='serial', quiet=True)\n"
-    command = [*words] if words[0] == "-i" else ["-c", typed]
+@pytest.mark.parametrize("words", [("-i", "-c", ""), ("-c", TYPED), ("program.py",)])
+def test_a_study_whose_source_cannot_be_read_back_is_refused(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Its identity would be that of the program which executes it, without the string that it is in."""
+    (tmp_path / "study.txt").write_text(TYPED)
+    (tmp_path / "program.py").write_text("exec(open('study.txt').read())\n")
     done = subprocess.run(
-        [sys.executable, *command], input=typed, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100
+        [sys.executable, *words], input=TYPED, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=100
     )
     assert "the code of mine is neither in a file nor in a cell of a notebook" in done.stderr
     assert not (tmp_path / "runs").exists()

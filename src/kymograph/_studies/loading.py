@@ -81,7 +81,7 @@ def _code_of(study: Study[Any]) -> CodeReference:
         function = getattr(study, "body", None)
         code = reference_to_cells(study.name, name, function)
         typed_in = _file_of(function or next(filter(inspect.isfunction, vars(kind).values()), None))
-        file = None if not is_file(typed_in) else file or typed_in  # what is typed at a prompt is not in the program
+        file = None if not is_file(typed_in) else file or typed_in  # what a program executes from a string is not in it
     if code is None and file is None:
         raise KymographError(
             f"the code of {study.name} is neither in a file nor in a cell of a notebook, but the source is part of a "
