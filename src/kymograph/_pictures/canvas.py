@@ -178,15 +178,15 @@ def wrap_labels(figure: Figure, leading: float) -> None:
         for axes in figure.axes:
             if axes.get_visible():
                 width, height = axes.bbox.width, axes.bbox.height
-                _wrap(axes.title, width / _ROOM if axes in letters else width)  # a letter stands left of the title
-                _wrap(axes.xaxis.label, width)
-                _wrap(axes.yaxis.label, height)
+                wrap_label(axes.title, width / _ROOM if axes in letters else width)  # a letter stands left of the title
+                wrap_label(axes.xaxis.label, width)
+                wrap_label(axes.yaxis.label, height)
         title = getattr(figure, "_suptitle", None)
         if title is not None:
-            _wrap(title, figure.bbox.width / _ROOM)
+            wrap_label(title, figure.bbox.width / _ROOM)
 
 
-def _wrap(label: Text, room: float) -> None:
+def wrap_label(label: Text, room: float) -> None:
     """Breaks one label so that no line is longer than ``room`` pixels, if possible."""
     text = label.get_text()
     if text:
@@ -248,7 +248,7 @@ def legends(figure: Figure, panels: Iterable[Axes]) -> None:
         notes = [f"{', '.join(at)}: {note}" if len(where) > 1 else note for note, at in where.items() if note]
         labels.append(f"{name} ({'; '.join(notes)})" if notes else name)
     if entries:
-        _below(figure, [handle for handle, _ in entries.values()], labels)
+        legend_below(figure, [handle for handle, _ in entries.values()], labels)
 
 
 def panel_letters(figure: Figure) -> dict[Axes, str]:
@@ -268,7 +268,7 @@ def letter_panels(figure: Figure) -> None:
                       fontweight="bold", fontsize="medium")  # fmt: skip
 
 
-def _below(figure: Figure, handles: list[Any], names: list[str]) -> None:
+def legend_below(figure: Figure, handles: list[Any], names: list[str]) -> None:
     """Draws one legend below the figure, in as many columns as fit; the figure grows as far as its style allows."""
     room = 0.98 * figure.bbox.width
     for columns in range(len(names), 0, -1):

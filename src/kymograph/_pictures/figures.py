@@ -33,6 +33,8 @@ def figure(
     venue: str | None = None,
     studies: Iterable[Study[Any]] = (),
     spread: str | None = None,
+    family: str | None = None,
+    all_sites: bool = False,
 ) -> Figure:
     """Returns the figure called ``name`` drawn from ``store``; `kymograph figure --list` lists the names.
 
@@ -46,6 +48,8 @@ def figure(
         venue: where a paper will appear, e.g. ``icml2024``: the figure gets its width and font sizes.
         studies: user-defined studies whose own figures can be drawn; the others have the common ones.
         spread: what bands over seeds show, ``interval`` or ``sd``, for figures that offer the choice.
+        family: for a kymograph or profiles, only the layers that match this pattern, e.g. ``layers.*.mlp.**``.
+        all_sites: for a kymograph or profiles, one map or axis with all layers instead of one per family.
     """
     from kymograph._pictures.styles import choose_style, drawing_in
 
@@ -58,7 +62,7 @@ def figure(
     if len(owners) > 1:
         raise KymographError(f"{' and '.join(owners)} each have a figure {name!r}; select the runs of one study")
     draw = draws[owners[0]][name]
-    options = _options(name, draw, spread)
+    options = _options(name, draw, spread, family, all_sites)
     runs = store.select(owners[0])
     current = runs.current()
     with drawing_in(chosen_style):
@@ -140,9 +144,9 @@ def _along_depth(store: Store, declaration: Declaration) -> list[str]:
     return [display.series for display in displays_of(declaration, stored, sited) if display.series in sited]
 
 
-def _draw(kind: str, declaration: Declaration, argument: Any, store: Store) -> Figure:
+def _draw(kind: str, declaration: Declaration, argument: Any, store: Store, **options: Any) -> Figure:
     """Draws a common figure; ``argument`` is what its kind takes beyond the runs and their declaration, or None."""
-    drawn: Figure = FIGURES.load(kind)(store, declaration, *([] if argument is None else [argument]))
+    drawn: Figure = FIGURES.load(kind)(store, declaration, *([] if argument is None else [argument]), **options)
     return drawn
 
 
@@ -156,15 +160,32 @@ def _draw_claims(kind: str, declaration: Declaration, studies: Sequence[Study[An
     return _draw(kind, declaration, judge(runs, studies=studies).verdicts, store)
 
 
-def _options(name: str, draw: Callable[..., Figure], spread: str | None) -> dict[str, str]:
-    """Returns the options that a figure is drawn with; raises if a spread is asked for that cannot be chosen."""
-    if spread is None:
-        return {}
-    if not (
-        draw.accepts("spread") if isinstance(draw, StudyFigure) else "spread" in inspect.signature(draw).parameters
-    ):
+def _options(
+    name: str, draw: Callable[..., Figure], spread: str | None, family: str | None = None, all_sites: bool = False
+) -> dict[str, Any]:
+    """Returns the options that a figure is drawn with; raises if one is asked for that the figure does not take."""
+    if family is not None and all_sites:
+        raise KymographError("--family draws some layers and --all-sites all of them; drop one")
+    if spread is not None and not _takes(draw, "spread"):
         raise KymographError(f"the spread that {name} shows cannot be chosen; drop --spread")
-    return {"spread": spread}
+    for option, given in (("family", family is not None), ("all_sites", all_sites)):
+        if given and not _takes(draw, option):
+            flag = option.replace("_", "-")
+            raise KymographError(
+                f"{name} does not show layers one by one; drop --{flag}, or draw a kymograph or profiles"
+            )
+    options = {"spread": spread, "family": family, "all_sites": all_sites or None}
+    return {option: value for option, value in options.items() if value is not None}
+
+
+def _takes(draw: Callable[..., Figure], option: str) -> bool:
+    """Returns whether a figure's function takes an option of that name."""
+    if isinstance(draw, StudyFigure):
+        return draw.accepts(option)
+    function: Callable[..., Any] = draw
+    if isinstance(draw, functools.partial) and draw.func is _draw:
+        function = FIGURES.load(draw.args[0])
+    return option in inspect.signature(function).parameters
 
 
 def list_figures() -> list[tuple[str, str, str]]:

@@ -84,6 +84,10 @@ class FigureOptions:
     """Where the paper will appear, e.g. icml2024: sets the figures' width and font sizes."""
     spread: Annotated[str | None, choice(SPREADS), shown(default="interval")] = None
     """What bands over seeds show, where a figure offers the choice: the mean's 95 % interval, or mean and sd."""
+    family: Annotated[str | None, shown("PATTERN", default="all, each in its own map")] = None
+    """Of a kymograph or profiles, only the layers or families that match, e.g. 'layers.*.mlp.**'."""
+    all_sites: bool = False
+    """Draw all layers of a kymograph or profiles in one map, instead of one map per family."""
     list: bool = False
     """List the figures and exit."""
     select: SelectOptions = field(default_factory=SelectOptions)
@@ -180,9 +184,13 @@ def _from_runs(options: FigureOptions, begin: Callable[[str], None]) -> DrawnFig
         root = Path()  # figures of a bundle go next to where the command runs
     elif not options.output:
         check_inside(root / "figures", root)
-    style = {"style": options.style, "venue": options.venue, "spread": options.spread}
     names = options.names or figure_names(store, studies=study.code)
-    drawn, reasons = _drawn(names, lambda name: figure(name, store, **style, studies=study.code), begin)
+
+    def draw(name: str) -> Figure:
+        return figure(name, store, options.style, options.venue, study.code, options.spread, options.family,
+                      options.all_sites)  # fmt: skip
+
+    drawn, reasons = _drawn(names, draw, begin)
     files = file_names(drawn, study.code)
     return DrawnFigures({files[name]: picture for name, picture in drawn.items()}, reasons, root / "figures")
 
@@ -193,6 +201,8 @@ def _from_files(options: FigureOptions, begin: Callable[[str], None]) -> DrawnFi
 
     if options.select != SelectOptions():
         raise KymographError("--study, --arms and --where choose among stored runs, not files; drop them")
+    if options.family is not None or options.all_sites:
+        raise KymographError("--family and --all-sites choose among the layers of stored runs, not files; drop them")
     style = options.style, options.venue, options.spread
     drawn, reasons = _drawn(options.names, lambda name: figure_from_files(name, options.dir, *style), begin)
     return DrawnFigures({file_name(name): picture for name, picture in drawn.items()}, reasons, Path())
