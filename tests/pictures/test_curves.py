@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,12 +82,80 @@ def test_panels_with_different_legends_share_limits_that_hold_all_data(tmp_path:
     """An arm without a last value has another legend there, for which the axis is made taller once."""
     store = make_store(tmp_path)
     spec = RunSpec("own", "later", 0, {}, 1)
-    series = {"weight_norm": RunSeries(np.arange(5), np.ones((5, 1)), ("fc.0",))}
+    series = {"weight_norm": RunSeries(np.arange(5), np.ones((5, 2)), ("fc.0", "fc.2"))}
     write_record(tmp_path, spec, RunResult(series, {}), {}, 1)
     drawn = figure("own-profiles", Store.open(store.root or tmp_path), style="paper")
     assert points_outside(drawn) == []
     low, high = drawn.axes[0].get_ylim()
     assert all(axes.get_ylim() == (low, high) for axes in drawn.axes)
+
+
+def make_network(root: Path, zero: bool = False, arms: Mapping[str, Sequence[str]] | None = None) -> Store:
+    """Stores runs of a network of six blocks with three parts each, whose attention spans decades."""
+    parts = ("", ".attn", ".mlp.act")
+    sites = ("embed", *(f"h.{block}{part}" for block in range(6) for part in parts), "head")
+    for arm, have in (arms or {"relu": sites, "gelu": sites}).items():
+        for seed in range(2):
+            sizes = np.array([1.5**index if "attn" in site else 2.0 + index for index, site in enumerate(have)])
+            values = np.tile(sizes, (4, 1)) * (1 + 0.1 * seed)
+            if zero:
+                values[:, 5] = 0.0
+            series = {"output_norm": RunSeries(np.arange(4), values, tuple(have))}
+            write_record(root, RunSpec("own", arm, seed, {}, 1), RunResult(series, {}), {}, 0.1)
+    return Store.open(root)
+
+
+def names_down(axes: Any) -> list[str]:
+    return [label.get_text() for label in axes.get_yticklabels()]
+
+
+def test_profiles_of_a_network_have_a_row_per_family_with_depth_down(tmp_path: Path) -> None:
+    """Twenty sites and more used to be one axis of 45 pixels."""
+    drawn = figure("own-profiles", make_network(tmp_path))
+    rows = [drawn.axes[index : index + 3] for index in range(0, len(drawn.axes), 3)]
+    assert len(rows) == 4 and [axes.get_title() for axes in rows[0]] == ["At the start", "In the middle", "At the end"]
+    assert all(row[0].get_xlim() == row[1].get_xlim() == row[2].get_xlim() for row in rows)
+    assert len({row[0].get_xlim() for row in rows}) == 4, "every family has its own axis"
+    assert names_down(rows[0][0]) == list("012345") and names_down(rows[-1][0]) == ["embed", "head"]
+    assert all(axes.get_ylim() == (5.5, -0.5) for row in rows[:3] for axes in row)
+    legend = [text.get_text() for text in drawn.legends[0].get_texts()]
+    assert legend[:2] == ["gelu (n = 2)", "relu (n = 2)"] and "interval" in legend[2] and len(legend) == 3
+    assert drawn.columns == ("panel", "curve", "seed", "x", "site", "value")
+    values = {row[4]: row[5] for row in drawn.rows if row[:3] == ("at the end", "relu", 0)}
+    assert values["h.1.attn"] == pytest.approx(1.5**5) and len(values) == 20
+
+
+def test_profiles_draw_one_family_or_all_sites(tmp_path: Path) -> None:
+    store = make_network(tmp_path)
+    drawn = figure("own-profiles", store, family="h.*.attn")
+    assert len(drawn.axes) == 3 and [label.get_text() for label in drawn.axes[0].get_xticklabels()] == list("012345")
+    drawn = figure("own-profiles", store, all_sites=True)
+    assert len(drawn.axes) == 3 and len(names_down(drawn.axes[0])) == 20 and drawn.axes[0].get_xscale() == "log"
+    assert drawn.get_figheight() / 20 > 0.15, "every name is legible"
+    with pytest.raises(KymographError, match="no family or site matches 'attention'"):
+        figure("own-profiles", store, family="attention")
+
+
+@pytest.mark.parametrize("options", [{}, {"all_sites": True}, {"family": "h.*.attn"}], ids=str)
+def test_zeros_are_marked_at_the_edge_of_a_log_axis(tmp_path: Path, options: dict[str, Any]) -> None:
+    """One zero used to make the axis linear; on a log axis it was not drawn."""
+    drawn = figure("own-profiles", make_network(tmp_path, zero=True), **options)
+    marks = [(axes, line) for axes in drawn.axes for line in axes.lines if line.get_marker() in ("<", "v")]
+    marks = [(axes, line) for axes, line in marks if len(line.get_xdata())]
+    assert len(marks) == 6, "two arms at three moments"
+    for axes, line in marks:
+        across = "family" in options
+        assert (axes.get_yscale() if across else axes.get_xscale()) == "log"
+        assert np.asarray(line.get_ydata() if across else line.get_xdata()).tolist() == [0.0], "in axes coordinates"
+        assert line.get_transform() == (axes.get_xaxis_transform() if across else axes.get_yaxis_transform())
+    assert [text.get_text() for legend in drawn.legends for text in legend.get_texts()][-1] == "exactly 0, at the edge"
+
+
+def test_arms_of_different_networks_have_profiles_of_their_own(tmp_path: Path) -> None:
+    store = make_network(tmp_path, arms={"a": tuple(f"fc{index}" for index in range(6)), "b": ("in", "out")})
+    drawn = figure("own-profiles", store)
+    assert len(drawn.axes) == 6 and names_down(drawn.axes[3]) == ["in", "out"]
+    assert len(drawn.axes[0].lines) == 1 and len(drawn.axes[3].lines) == 1
 
 
 def test_a_profiles_table_names_the_layers(tmp_path: Path) -> None:

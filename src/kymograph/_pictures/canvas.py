@@ -148,6 +148,12 @@ def set_log_y(axes: Axes) -> None:
     set_log_ticks(axes.yaxis)
 
 
+def set_log_x(axes: Axes) -> None:
+    """Makes the horizontal axis logarithmic, with few ticks."""
+    axes.set_xscale("log")
+    set_log_ticks(axes.xaxis)
+
+
 def set_log_ticks(axis: Axis) -> None:
     """Gives a logarithmic axis minor ticks at 2 and 5 only; all eight would be slow to draw."""
     powers = LogFormatterMathtext()

@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from kymograph._errors import KymographError
-from kymograph._pictures.canvas import LabFigure, dot, label_panel, legends, panel_grid, set_log_y, stroke, styled
-from kymograph._pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log
+from kymograph._pictures.arrangement import Arrangement, DepthMap, arrange
+from kymograph._pictures.canvas import (
+    LabFigure,
+    dot,
+    label_panel,
+    legends,
+    panel_grid,
+    set_log_x,
+    set_log_y,
+    stroke,
+    styled,
+)
+from kymograph._pictures.scales import INTERVAL, Spread, drawable, geometric_means, is_log, is_log_profile
 from kymograph._pictures.series import (
     Bin,
+    count_seeds,
     measured_steps,
+    never_ran,
     sited_series,
     step_positions,
     stored_displays,
     thinned_curves,
     values_at,
 )
+from kymograph._pictures.stacked import StackBlock, fitting, notes_on, scaled, stacked
 from kymograph._pictures.styles import ArmStyle, arm_styles, literal, mathtext
 from kymograph._runs.declaration import Declaration, SeriesDisplay, bounds_of
 from kymograph._runs.store import LabelledArray, Store
@@ -71,6 +89,7 @@ def seed_curves(
     bins: int = BINS,
     each_seed: bool = True,
     bounds: tuple[float, float] | None = None,
+    down: bool = False,
 ) -> None:
     """Draws one arm: thin lines for the seeds, a thick one for their mean, a band for their spread.
 
@@ -81,8 +100,11 @@ def seed_curves(
     ``geometric`` selects the geometric mean and should be the same for all arms of a panel; by default the mean is
     geometric on a log axis, unless only some seeds are 0 at some x. ``sites`` names the positions of curves along
     depth. A long curve is thinned to ``bins`` points. Without ``each_seed`` single seeds are not drawn, e.g. because
-    they are all spikes. Bands stay within ``bounds``.
+    they are all spikes. Bands stay within ``bounds``. With ``down``, ``x`` is on the vertical axis.
+
+    Of curves along depth, sites where every seed is exactly 0 are marked at the edge of a log axis.
     """
+    fill = axes.fill_betweenx if down else axes.fill_between
     line: Any = (0, tuple(dash)) if dash else "-"
     curves = thinned_curves(x, drawable(values), seeds, bin_by, bins if sites is None else None)
     x, values, seeds, n = curves.x, curves.values, curves.seeds, len(curves.seeds)
@@ -90,17 +112,20 @@ def seed_curves(
         axes.plot([], [], color=colour, linestyle=line, label=f"{literal(name)} (no value)")
         return
     lines = dict(zip(seeds, values, strict=True))
+    if log and sites is not None:
+        _mark_zeros(axes, x[(np.nan_to_num(values) == 0).all(axis=0)], colour, down)
     if log and not (values > 0).any():
-        label = f"{literal(name)} (n = {n}; exactly 0, not on this scale)"
+        label = f"{literal(name)} (n = {n}; exactly 0{', not on this scale' if sites is None else ''})"
         axes.plot([], [], color=colour, linestyle=line, label=label)
         _note(figure, panel, name, x, lines, sites)
         return
     shown = curves.shown(log)
     if n > MOST_LINES:
-        axes.fill_between(x, *curves.ends(log), color=colour, alpha=0.12, linewidth=0)
+        fill(x, *curves.ends(log), color=colour, alpha=0.12, linewidth=0)
     elif n > 1 and each_seed:
         # One collection, not one line each: in a PDF or SVG, the renderer would switch to pixels and back for each.
         paths = np.stack([np.broadcast_to(x, shown.shape), shown], axis=2)  # (seed, x, 2)
+        paths = paths[..., ::-1] if down else paths
         alpha = min(0.35, max(0.08, 1.4 / n))  # fainter the more there are, so that they do not hide the means
         thin = LineCollection(list(paths), colors=colour, linewidths=stroke(0.3125), alpha=alpha,
                               rasterized=True, zorder=1.8)  # fmt: skip
@@ -111,12 +136,21 @@ def seed_curves(
     if bounds is not None:
         low, high = np.clip(low, *bounds), np.clip(high, *bounds)
     drawn = np.where(mean > 0, mean, np.nan) if log else mean
-    axes.plot(x, drawn, color=colour, linewidth=stroke(), marker=marker, markersize=dot(), zorder=2.5,
-              linestyle=line, label=f"{literal(name)} (n = {n})")  # fmt: skip
+    axes.plot(*((drawn, x) if down else (x, drawn)), color=colour, linewidth=stroke(), marker=marker,
+              markersize=dot(), zorder=2.5, linestyle=line, label=f"{literal(name)} (n = {n})")  # fmt: skip
     if n > 1:
-        axes.fill_between(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
+        fill(x, low, high, color=colour, alpha=_ALPHA, linewidth=0, zorder=1.9)
         lines |= {"mean": mean, "low": low, "high": high}
     _note(figure, panel, name, x, lines, sites)
+
+
+def _mark_zeros(axes: Axes, x: np.ndarray, colour: str, down: bool) -> None:
+    """Marks the positions ``x`` at the edge of a log axis, on which 0 is infinitely far away."""
+    if len(x):
+        edge = np.zeros(len(x))
+        axes.plot(*((edge, x) if down else (x, edge)), linestyle="none", marker="<" if down else "v", color=colour,
+                  markersize=2 * dot(), clip_on=False, zorder=3,
+                  transform=axes.get_yaxis_transform() if down else axes.get_xaxis_transform())  # fmt: skip
 
 
 def _note(
@@ -202,45 +236,142 @@ def _curve(store: Store, display: SeriesDisplay) -> LabelledArray | None:
 
 
 MOST_NAMES = 12
-"""The most sites labelled on the axis."""
+"""The most sites labelled on a horizontal axis."""
+MOST_ALONG = 16
+"""The most sites with long names on a horizontal axis."""
 
 
 @styled
-def draw_profiles(store: Store, declaration: Declaration, series: str | None = None) -> LabFigure:
-    """Draws the series (default: the first that has a value per site) against its sites, a panel per moment.
+def draw_profiles(
+    store: Store,
+    declaration: Declaration,
+    series: str | None = None,
+    *,
+    family: str | None = None,
+    all_sites: bool = False,
+) -> LabFigure:
+    """Draws the series (default: the first that has a value per site) along depth, a panel per moment.
 
     Curves are means over seeds with their 95 % interval; on a log axis geometric means, unless some seeds are 0. The
-    panels share their vertical axis, so that they can be compared.
+    panels of all moments share their axis, so that they can be compared. A network of many sites has a row of panels
+    for every family of sites, with depth running down.
     """
     sited = [pair for pair in sited_series(store, declaration, series) if len(pair[1].labels["site"]) > 1]
     if not sited:
         raise KymographError(f"{declaration.name} has no series with several sites, which a profile needs")
     display, array = min(sited, key=lambda pair: "profile" not in pair[0].forms)  # sites need not be layers
-    moments = moments_of(array)
-    everything = np.stack([values for _, values in moments])  # (moment, arm, seed, site)
-    log = is_log(display, everything)
-    geometric = geometric_means(everything, log, axis=2)
+    arrangements = arrange(array.sites_of, never_ran(store, array), family=family, all_sites=all_sites)
     styles = arm_styles(declaration, store.arms)
-    figure, grid = panel_grid(len(moments), (3.6, 3.2), 3, least=2.0)
-    sites = array.labels["site"]
-    for axes in grid[1:]:  # before drawing, so that the limits cover all panels
-        axes.sharey(grid[0])
-    for axes, (moment, values) in zip(grid, moments, strict=True):
-        for index, arm in enumerate(array.labels["arm"]):
-            style = styles[arm]
-            seed_curves(figure, axes, moment, style.label, np.arange(len(sites)), values[index], array.labels["seed"],
-                        style.hex, log, marker="o", dash=style.dashes, geometric=geometric, sites=sites,
-                        bounds=bounds_of(display.series, everything, declaration.bounds))  # fmt: skip
-        if log:
-            set_log_y(axes)
+    profiles = _Profiles(display, array, moments_of(array), styles, declaration)
+    (drawn, *more) = arrangements[0].maps
+    short = len(drawn.sites) <= MOST_ALONG or max(map(len, drawn.labels)) <= 4
+    if len(arrangements) == 1 and not more and not arrangements[0].left_out and short:
+        return _draw_along(profiles, drawn)
+    return _draw_down(profiles, arrangements)
+
+
+@dataclass(frozen=True)
+class _Profiles:
+    """What profiles are drawn of: a series, its values (arm, seed, site) at some moments, and the arms' styles."""
+
+    display: SeriesDisplay
+    array: LabelledArray
+    moments: list[tuple[str, np.ndarray]]
+    styles: Mapping[str, ArmStyle]
+    declaration: Declaration
+
+    def scale(self, drawn: DepthMap, arms: Iterable[str]) -> tuple[bool, np.ndarray]:
+        """Returns whether the values of a map have a log axis, and the values (moment, arm, seed, site)."""
+        columns = [self.array.labels["site"].index(site) for site in drawn.sites]
+        rows = [self.array.labels["arm"].index(arm) for arm in arms]
+        values = np.stack([values[rows][..., columns] for _, values in self.moments])
+        return is_log_profile(self.display, values), values
+
+    def draw(
+        self, figure: LabFigure, axes_of: Mapping[str, Axes], drawn: DepthMap, arms: Sequence[str], down: bool
+    ) -> None:
+        """Draws the profiles of ``arms`` over the sites of a map, in one panel per moment, on one axis of values."""
+        log, everything = self.scale(drawn, arms)
+        geometric = geometric_means(everything, log, axis=2)
+        bounds = bounds_of(self.display.series, everything, self.declaration.bounds)
+        first, *others = axes_of.values()
+        for axes in others:  # before drawing, so that the limits cover all panels
+            (axes.sharex if down else axes.sharey)(first)
+        for (moment, axes), of_moment in zip(axes_of.items(), everything, strict=True):
+            for arm, values in zip(arms, of_moment, strict=True):
+                style = self.styles[arm]
+                seed_curves(figure, axes, moment, style.label, np.arange(len(drawn.sites)), values,
+                            self.array.labels["seed"], style.hex, log, marker="o", dash=style.dashes,
+                            geometric=geometric, sites=drawn.sites, bounds=bounds, down=down)  # fmt: skip
+            if log:
+                (set_log_x if down else set_log_y)(axes)
+
+
+def _draw_along(profiles: _Profiles, drawn: DepthMap) -> LabFigure:
+    """Draws few sites along the horizontal axis, a panel per moment."""
+    figure, grid = panel_grid(len(profiles.moments), (3.6, 3.2), 3, least=2.0)
+    axes_of = {moment: axes for (moment, _), axes in zip(profiles.moments, grid, strict=True)}
+    arms = profiles.array.labels["arm"]
+    profiles.draw(figure, axes_of, drawn, arms, down=False)
+    for moment, axes in axes_of.items():
         axes.set_title(moment[:1].upper() + moment[1:])
-        axes.set_xlabel(mathtext(str(display.options.get("sites", "site"))))
-        _name_sites(axes, sites)
-    grid[0].set_ylabel(mathtext(display.unit))
+        axes.set_xlabel(mathtext(str(profiles.display.options.get("sites", "site"))))
+        _name_sites(axes, drawn.labels)
+    grid[0].set_ylabel(mathtext(profiles.display.unit))
     name_bands(grid)
+    log, values = profiles.scale(drawn, arms)
+    if log and (values == 0).any():
+        grid[-1].plot([], [], linestyle="none", marker="v", color="black", markersize=2 * dot(), label=_AT_EDGE)
     legends(figure, grid)
-    figure.entitle(f"{display.title}, along depth")
+    figure.entitle(_title(profiles.display, drawn))
     return figure
+
+
+def _draw_down(profiles: _Profiles, arrangements: Sequence[Arrangement]) -> LabFigure:
+    """Draws many sites down the vertical axis: a row of panels per map, a column per moment."""
+    array, moments = profiles.array, profiles.moments
+    legend: list[tuple[Artist, str]] = []
+    for arm, values in zip(array.labels["arm"], array.values, strict=True):
+        style = profiles.styles[arm]
+        line: Any = (0, tuple(style.dashes)) if style.dashes else "-"
+        handle = Line2D([], [], color=style.hex, linestyle=line, marker="o", markersize=dot())
+        legend.append((handle, f"{literal(style.label)} (n = {count_seeds(drawable(values))})"))
+    notes, blocks, contents = [], [], []
+    for arrangement in arrangements:
+        maps, rows = fitting(arrangement)
+        blocks.append(StackBlock(tuple(moment[:1].upper() + moment[1:] for moment, _ in moments), rows))
+        contents.append((arrangement.arms, maps))
+        notes += notes_on(arrangement, maps)
+    scales = [profiles.scale(drawn, arms) for arms, maps in contents for drawn in maps]
+    if len(array.labels["seed"]) > 1:
+        band = INTERVAL.label_of_all(log for log, _ in scales)
+        legend.append((Patch(color="black", alpha=_ALPHA, linewidth=0), band))
+    if any(log and (values == 0).any() for log, values in scales):
+        marker = Line2D([], [], linestyle="none", marker="<", color="black", markersize=2 * dot())
+        legend.append((marker, _AT_EDGE))
+    single = contents[0][1][0] if len(contents) == 1 and len(contents[0][1]) == 1 else None
+    title = _title(profiles.display, single)
+    stack = stacked(blocks, title, right=0.15, legend=legend, notes=notes, ticks_below=True)
+    for panels, (arms, maps) in zip(stack.panels, contents, strict=True):
+        for of_row, drawn in zip(panels, maps, strict=True):
+            axes_of = {moment: axes for (moment, _), axes in zip(moments, of_row, strict=True)}
+            profiles.draw(stack.figure, axes_of, drawn, arms, down=True)
+            tall = of_row[0].get_position().height * stack.figure.get_figheight()
+            ticks = drawn.ticks(max(1, int(tall / scaled(0.12))))
+            for column, axes in enumerate(of_row):
+                axes.set_ylim(len(drawn.sites) - 0.5, -0.5)  # depth runs down
+                axes.set_yticks(ticks, [mathtext(drawn.labels[row]) for row in ticks] if column == 0 else [])
+        for axes in panels[-1]:
+            axes.set_xlabel(mathtext(profiles.display.unit))
+    return stack.figure
+
+
+_AT_EDGE = "exactly 0, at the edge"
+
+
+def _title(display: SeriesDisplay, drawn: DepthMap | None) -> str:
+    """Returns the title of profiles, with the family if only one was asked for."""
+    return f"{display.title}, along depth" + (f": {drawn.pattern}" if drawn is not None and drawn.title else "")
 
 
 def moments_of(array: LabelledArray) -> list[tuple[str, np.ndarray]]:

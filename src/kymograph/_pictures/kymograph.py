@@ -33,7 +33,7 @@ from kymograph._pictures.series import (
     sited_series,
     step_positions,
 )
-from kymograph._pictures.stacked import Box, StackBlock, StackRow, fitting, most_columns, scaled, small, stacked
+from kymograph._pictures.stacked import NAME, Box, StackBlock, fitting, most_columns, notes_on, scaled, small, stacked
 from kymograph._pictures.styles import current_style, literal, mathtext
 from kymograph._runs.declaration import Declaration
 from kymograph._runs.store import LabelledArray, Store
@@ -50,7 +50,6 @@ PARTS = {
 ZERO = "#D55E00"
 """The colour of exactly 0 on a log scale: vermilion, which is not in the map, also for colour-blind readers."""
 _HATCH = "////"  # of a layer that an arm does not have
-_NAME = 0.15  # inches from one label to the next
 
 
 @styled
@@ -292,7 +291,7 @@ def _draw_one(picture: _Picture, drawn: DepthMap) -> LabFigure:
     rows = -(-len(arms) // columns)
     height, longest = 2.6, max(map(len, drawn.labels))
     if many and longest > 4:  # names instead of numbers
-        height = max(height, min(_NAME * len(drawn.sites), 12.0))
+        height = max(height, min(NAME * len(drawn.sites), 12.0))
     figure = sheet((3.2, height), rows, columns, frame=(1.0 + (0.05 * longest if many else 0.0), 0.5))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[len(arms) :]:
@@ -301,7 +300,7 @@ def _draw_one(picture: _Picture, drawn: DepthMap) -> LabFigure:
     for axes, arm in zip(grid.flat, arms, strict=False):
         meshes.append(picture.draw(figure, axes, arm, drawn, scale))
         axes.set_title(picture.arms[arm].title)
-    labelled = drawn.ticks(int(figure.get_figheight() / rows / scaled(_NAME)) if many else MOST_NAMES)
+    labelled = drawn.ticks(int(figure.get_figheight() / rows / scaled(NAME)) if many else MOST_NAMES)
     for axes in grid[:, 0]:
         axes.set_ylabel(mathtext(picture.sites))
         axes.set_yticks(labelled, [mathtext(drawn.labels[row]) for row in labelled])
@@ -334,15 +333,13 @@ def _draw_maps(picture: _Picture, arrangements: Sequence[Arrangement]) -> LabFig
     blocks: list[StackBlock] = []
     contents: list[tuple[tuple[str, ...], list[tuple[DepthMap, _Scale]]]] = []
     for arrangement in arrangements:
-        maps, rows = arrangement.maps, _rows(arrangement)
-        kept = fitting(rows, [0 if drawn.large else 1 if not drawn.pattern else 2 for drawn in maps])
-        scaled_maps = [(maps[index], picture.scale(arrangement.arms, maps[index].sites)) for index in kept]
+        maps, rows = fitting(arrangement)
+        scaled_maps = [(drawn, picture.scale(arrangement.arms, drawn.sites)) for drawn in maps]
         for first in range(0, len(arrangement.arms), columns):
             arms = arrangement.arms[first : first + columns]
-            titles = tuple(picture.arms[arm].title for arm in arms)
-            blocks.append(StackBlock(titles, tuple(rows[index] for index in kept)))
+            blocks.append(StackBlock(tuple(picture.arms[arm].title for arm in arms), rows))
             contents.append((arms, scaled_maps))
-        notes += _notes(arrangement, [drawn for index, drawn in enumerate(maps) if index not in kept])
+        notes += notes_on(arrangement, maps)
     stack = stacked(blocks, picture.title, right=0.95, legend=picture.legend(arrangements), notes=notes)
     for panels, boxes, (arms, scaled_maps) in zip(stack.panels, stack.beside, contents, strict=True):
         for (drawn, scale), of_row, box in zip(scaled_maps, panels, boxes, strict=True):
@@ -355,17 +352,6 @@ def _draw_maps(picture: _Picture, arrangements: Sequence[Arrangement]) -> LabFig
                                   va="center", multialignment="center")  # fmt: skip
         wrap_label(label, 2 * stack.figure.bbox.height * (panels[0][0].get_position().y1 - middle))
     return stack.figure
-
-
-def _notes(arrangement: Arrangement, rest: Sequence[DepthMap]) -> list[str]:
-    """Returns what is said below the picture: which maps there is no room for, and which layers never ran."""
-    notes = []
-    if rest:
-        names = ", ".join(drawn.pattern or drawn.title for drawn in rest)
-        notes.append(f"Recorded, and not drawn here: {names}; draw one with --family PATTERN.")
-    if arrangement.left_out:
-        notes.append(f"Left out, because they never ran: {', '.join(arrangement.left_out)}.")
-    return notes
 
 
 def _draw_row(
@@ -387,22 +373,6 @@ def _draw_row(
     if coloured is not None:
         axes = figure.add_axes((left + scaled(0.08) * inch, bottom, scaled(0.1) * inch, height), label="<colorbar>")
         _draw_bar(figure, coloured, axes, scale, most=int(np.clip(tall / scaled(0.24), 2, 5)))
-
-
-def _rows(arrangement: Arrangement) -> list[StackRow]:
-    """Returns the row of every map: the stream is high, a strip low, and named sites have a line each."""
-    rows = []
-    with_strips = any(not drawn.large for drawn in arrangement.maps)  # and not only the family that was asked for
-    for drawn in arrangement.maps:
-        count = len(drawn.sites)
-        if drawn.pattern and drawn.title:
-            sizes = [0.4, 0.75, 1.4, 3.0] if drawn.large else [0.26, 0.38, 0.55, 0.8]
-            title = f"{drawn.title}\n(blocks)" if drawn.large and with_strips else drawn.title
-            rows.append(StackRow(title, float(np.interp(count, [1, 3, 6, 32], sizes)), drawn.labels))
-        else:
-            height = min(max(_NAME * count, 0.3), 12.0 if drawn.large else 4.0)
-            rows.append(StackRow("", height, drawn.labels, heading=drawn.title))
-    return rows
 
 
 def _draw_bar(figure: LabFigure, mesh: QuadMesh, axes: Axes, scale: _Scale, most: int) -> None:

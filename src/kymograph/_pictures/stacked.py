@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
+from kymograph._pictures.arrangement import Arrangement, DepthMap
 from kymograph._pictures.canvas import LabFigure, wrapped
 from kymograph._pictures.styles import current_style, literal, mathtext
 
@@ -23,6 +25,8 @@ _LEAST = 1.9  # inches of a panel with its share of the labels, with 8 pt text
 _MOST_COLUMNS = 4
 _TALLEST = 12.0  # inches of rows, in styles that do not give the size of the page
 _LONGEST_TITLE = 1.9  # inches; a longer name is broken at its dots
+NAME = 0.15
+"""Inches from one named row to the next."""
 _LINE, _HEADING, _AXIS, _MARGIN = 0.165, 0.2, 0.4, 0.06  # inches with 9 pt text, as all lengths below
 
 Box = tuple[float, float, float, float]
@@ -83,6 +87,7 @@ def stacked(
     right: float,
     legend: Sequence[tuple[Artist, str]] = (),
     notes: Sequence[str] = (),
+    ticks_below: bool = False,
 ) -> PanelStack:
     """Returns a figure with empty panels for ``blocks``, from the top.
 
@@ -92,6 +97,7 @@ def stacked(
         right: inches right of the panels, e.g. for colour bars.
         legend: handles and labels of the legend below the panels.
         notes: sentences below the legend.
+        ticks_below: whether every row has a horizontal axis of its own.
     """
     style, figure = current_style(), LabFigure()
     width_of, title_width = _ruler(figure, None), _ruler(figure, float(matplotlib.rcParams["axes.titlesize"]))
@@ -100,7 +106,8 @@ def stacked(
     names = {row.title: _broken(row.title, width_of) for row in rows}
     labels_width = max((small_width(label) for row in rows if row.title for label in row.labels), default=0.0)
     alone = max((small_width(label) for row in rows if not row.title for label in row.labels), default=0.0)
-    left = max(max(map(width_of, names.values())) + labels_width + scaled(0.24), alone + scaled(0.12))
+    left = max(max(map(width_of, names.values())) + labels_width + scaled(0.24), alone + scaled(0.2))
+    ticks = scaled(_LINE + 0.03) if ticks_below else 0.0
     right, gap, columns = scaled(right), scaled(0.16), max(len(block.columns) for block in blocks)
     width = style.narrow if columns == 1 else style.wide
     if width is None:
@@ -117,7 +124,7 @@ def stacked(
     heading = "" if style.captioned else wrapped(literal(title), title_width, width / 1.25)
     top = scaled(_MARGIN) + (scaled(0.22) * (heading.count("\n") + 1) if heading else 0.0)
     height = (
-        top + sum(heads) + sum(map(_room, rows)) + scaled(_AXIS) * len(blocks)
+        top + sum(heads) + sum(map(_room, rows)) + ticks * (len(rows) - len(blocks)) + scaled(_AXIS) * len(blocks)
         + legend_height + foot_height + scaled(2 * _MARGIN)
     )  # fmt: skip
     figure.set_size_inches(width, height)
@@ -143,12 +150,12 @@ def stacked(
             starts = [left + column * (panel + gap) for column in range(len(block.columns))]
             of_row = [figure.add_axes((at / width, down / height, panel / width, tall / height)) for at in starts]
             for column, axes in enumerate(of_row):
-                first, last = column == 0, row is block.rows[-1]
+                first, last = column == 0, ticks_below or row is block.rows[-1]
                 axes.tick_params(labelsize=small(), labelleft=first, left=first, pad=2, labelbottom=last, bottom=last)
             panels_of_block.append(tuple(of_row))
             ends = (starts[-1] + panel) / width
             boxes.append((ends, down / height, 1 - ends, tall / height))
-            down -= _space(row)
+            down -= _space(row) + (ticks if row is not block.rows[-1] else 0.0)
         for axes, text in zip(panels_of_block[0], of_block, strict=True):
             axes.set_title(text, pad=4)
         panels.append(tuple(panels_of_block))
@@ -175,20 +182,47 @@ def _room(row: StackRow) -> float:
     return scaled(row.height) + _space(row) + (scaled(_HEADING) if row.heading else 0.0)
 
 
-def fitting(rows: Sequence[StackRow], ranks: Sequence[int]) -> list[int]:
-    """Returns which rows fit on a page of the current style, in their order; those of the lowest rank come first.
+def fitting(arrangement: Arrangement) -> tuple[tuple[DepthMap, ...], tuple[StackRow, ...]]:
+    """Returns the maps of an arrangement that fit on a page of the current style, in their order, and their rows.
 
-    At least one row is drawn, however high it is.
+    Streams come first, then the sites without relatives, then families; at least one map is drawn.
     """
-    style = current_style()
+    style, maps, rows = current_style(), arrangement.maps, _rows(arrangement)
     room = style.tallest - scaled(1.6) if style.fixed else _TALLEST
-    chosen: list[int] = []
+    ranks = [0 if drawn.large else 1 if not drawn.pattern else 2 for drawn in maps]
+    kept: list[int] = []
     for index in sorted(range(len(rows)), key=lambda index: (ranks[index], index)):
         room -= _room(rows[index])
-        if room < 0 and chosen:
+        if room < 0 and kept:
             break
-        chosen.append(index)
-    return sorted(chosen)
+        kept.append(index)
+    return tuple(maps[index] for index in sorted(kept)), tuple(rows[index] for index in sorted(kept))
+
+
+def notes_on(arrangement: Arrangement, drawn: Sequence[DepthMap]) -> list[str]:
+    """Returns what is said below a picture: the maps that are not ``drawn``, and the layers that never ran."""
+    notes, rest = [], [each.pattern or each.title for each in arrangement.maps if each not in drawn]
+    if rest:
+        notes.append(f"Recorded, and not drawn here: {', '.join(rest)}; draw one with --family PATTERN.")
+    if arrangement.left_out:
+        notes.append(f"Left out, because they never ran: {', '.join(arrangement.left_out)}.")
+    return notes
+
+
+def _rows(arrangement: Arrangement) -> list[StackRow]:
+    """Returns the row of every map: the stream is high, a strip low, and named sites have a line each."""
+    rows = []
+    with_strips = any(not drawn.large for drawn in arrangement.maps)  # and not only the family that was asked for
+    for drawn in arrangement.maps:
+        count = len(drawn.sites)
+        if drawn.pattern and drawn.title:
+            sizes = [0.4, 0.75, 1.4, 3.0] if drawn.large else [0.26, 0.38, 0.55, 0.8]
+            title = f"{drawn.title}\n(blocks)" if drawn.large and with_strips else drawn.title
+            rows.append(StackRow(title, float(np.interp(count, [1, 3, 6, 32], sizes)), drawn.labels))
+        else:
+            height = min(max(NAME * count, 0.3), _TALLEST if drawn.large else 4.0)
+            rows.append(StackRow("", height, drawn.labels, heading=drawn.title))
+    return rows
 
 
 def _ruler(figure: LabFigure, size: float | None) -> Callable[[str], float]:
