@@ -66,6 +66,26 @@ def test_a_new_example_appears_in_the_gallery_by_itself(
     assert "```python\nx = 1\n```" in page[0] and "new-curves.png" not in page[0], "its picture is not drawn yet"
 
 
+def test_every_network_is_in_the_gallery_with_a_small_picture_and_two_lines(gallery: ModuleType) -> None:
+    page = [(ROOT / "docs" / "gallery.md").read_text()]
+    gallery._insert(None, "gallery", page)
+    for name, study in gallery.STUDIES.items():
+        assert 10_000 < gallery.network_picture(name).stat().st_size < 150_000
+        assert f"images/network-{name}.png" in page[0] and f"kymograph figure {name}-{study.figure}" in page[0]
+        assert study.caption.endswith(".") and 40 < len(study.caption) < 260
+    pictures = {path.stem.removeprefix("network-") for path in (ROOT / "docs" / "images").glob("network-*.png")}
+    assert pictures == set(gallery.STUDIES)
+
+
+@pytest.mark.slow
+def test_the_networks_of_the_gallery_train_and_their_figures_are_drawn(tmp_path: Path, gallery: ModuleType) -> None:
+    for name, study in gallery.STUDIES.items():
+        gallery.record(name, str(tmp_path / name), seeds=1, steps=3)
+        store = ky.Store.open(tmp_path / name)
+        assert set(store.finished.arms) == set(study.arms)
+        ky.figure(gallery.network_figure(name), store)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_study_runs_and_is_drawn(name: str, tmp_path: Path, gallery: ModuleType) -> None:

@@ -19,6 +19,7 @@ from kymograph._runs.record import RunResult, RunSeries
 from kymograph._runs.spec import RunSpec
 from kymograph._runs.store import Store
 from kymograph._studies.study import StudyFigure, about
+from tests.cli.command import call
 from tests.pictures.drawn import ARMS, make_store, points_outside
 from tests.pictures.report.pages import PROVENANCE, make_runs
 from tests.records import write_record
@@ -128,3 +129,26 @@ def test_a_plain_function_is_told_by_its_docstring() -> None:
         """
 
     assert about(mine) == "Draws my own."
+
+
+def test_layers_are_chosen_only_in_figures_that_show_them_one_by_one(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    assert len(figure("own-kymograph", store, family="fc.[02]").axes[0].get_yticks()) == 2
+    with pytest.raises(KymographError, match="own-curves does not show layers one by one; drop --family"):
+        figure("own-curves", store, family="fc.*")
+    with pytest.raises(KymographError, match="own-curves does not show layers one by one; drop --all-sites"):
+        figure("own-curves", store, all_sites=True)
+    with pytest.raises(KymographError, match="--family draws some layers and --all-sites all of them; drop one"):
+        figure("own-kymograph", store, family="fc.*", all_sites=True)
+    with pytest.raises(KymographError, match=r"no family or site matches 'fd\.0'; did you mean 'fc\.0'"):
+        figure("own-profiles", store, family="fd.0")
+
+
+def test_the_command_takes_a_family_and_all_sites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_store(tmp_path / "runs")
+    words = ["figure", "own-kymograph", "--dir", str(tmp_path / "runs"), "-o", str(tmp_path)]
+    assert call(*words, "--family", "fc.0") == 0
+    lines = (tmp_path / "own-kymograph.csv").read_text().splitlines()
+    assert {line.split(",")[2] for line in lines[1:]} == {"fc.0"}
+    assert call(*words, "--all-sites") == 0 and call(*words, "--family", "nothing") == 1
+    assert "no family or site matches 'nothing'" in capsys.readouterr().err

@@ -23,7 +23,7 @@ _WIDTHS = {1: 4.6, 2: 3.0, 3: 2.4, 4: 2.0}
 """Inches of a panel, by the number of columns, in styles that do not give the figure's width."""
 _LEAST = 1.9  # inches of a panel with its share of the labels, with 8 pt text
 _MOST_COLUMNS = 4
-_TALLEST = 12.0  # inches of rows, in styles that do not give the size of the page
+_TALLEST = 14.0  # inches of rows, in styles that do not give the size of the page
 _LONGEST_TITLE = 1.9  # inches; a longer name is broken at its dots
 NAME = 0.15
 """Inches from one named row to the next."""

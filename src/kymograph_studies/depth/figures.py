@@ -124,19 +124,21 @@ def gain(store: Store) -> LabFigure:
 
 
 @styled
-def stream_kymograph(store: Store) -> LabFigure:
+def stream_kymograph(store: Store, *, family: str | None = None, all_sites: bool = False) -> LabFigure:
     """Draws the norm of the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"Stream norm over training, {_task(store)} task"
-    return kymograph(store.series("stream_norm"), title, "median over samples of ‖h_ℓ‖", sites=STREAM, labels=LABELS)
+    return kymograph(store.series("stream_norm"), title, "median over samples of ‖h_ℓ‖", sites=STREAM, labels=LABELS,
+                     family=family, all_sites=all_sites)  # fmt: skip
 
 
 @styled
-def gradient_kymograph(store: Store) -> LabFigure:
+def gradient_kymograph(store: Store, *, family: str | None = None, all_sites: bool = False) -> LabFigure:
     """Draws the gradient on the stream over depth and time, one panel per arm."""
     store = _of_default_shape(store)
     title = f"Gradient on the stream over training, {_task(store)} task"
-    return kymograph(store.series("stream_grad"), title, "‖∂L/∂h_ℓ‖, mean loss", sites=STREAM, labels=LABELS)
+    return kymograph(store.series("stream_grad"), title, "‖∂L/∂h_ℓ‖, mean loss", sites=STREAM, labels=LABELS,
+                     family=family, all_sites=all_sites)  # fmt: skip
 
 
 def _curves(

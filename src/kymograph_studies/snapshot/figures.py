@@ -127,25 +127,28 @@ def _panels(
 
 
 @styled
-def stream_kymograph(store: Store) -> LabFigure:
+def stream_kymograph(store: Store, *, family: str | None = None, all_sites: bool = False) -> LabFigure:
     """Draws ‖h_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_norm", "Residual stream over training", "median over images of ‖h_ℓ‖")
+    return _kymograph(store, "stream_norm", "Residual stream over training", "median over images of ‖h_ℓ‖", family,
+                      all_sites)  # fmt: skip
 
 
 @styled
-def gradient_kymograph(store: Store) -> LabFigure:
+def gradient_kymograph(store: Store, *, family: str | None = None, all_sites: bool = False) -> LabFigure:
     """Draws ‖g_ℓ‖ over depth and epochs, one panel per arm, BP next to DFA on one colour scale."""
-    return _kymograph(store, "stream_grad", "Gradient over training", "median over images of ‖∂L/∂h_ℓ‖")
+    return _kymograph(store, "stream_grad", "Gradient over training", "median over images of ‖∂L/∂h_ℓ‖", family,
+                      all_sites)  # fmt: skip
 
 
-def _kymograph(store: Store, name: str, title: str, quantity: str) -> LabFigure:
+def _kymograph(store: Store, name: str, title: str, quantity: str, family: str | None, all_sites: bool) -> LabFigure:
     chosen = store.select("snapshot").finished
     if not chosen.runs:
         raise KymographError("there is no finished run of snapshot; run `kymograph run snapshot`")
     declaration = Snapshot().declaration()
     arms = [arm.name for arm in declaration.arms if arm.name in chosen.arms]
     array = chosen.select(arms=[*arms, *(arm for arm in chosen.arms if arm not in arms)]).series(name)
-    return kymograph(array, title, quantity, "epoch", sites=STREAM, labels=declaration.labels)
+    return kymograph(array, title, quantity, "epoch", sites=STREAM, labels=declaration.labels, family=family,
+                     all_sites=all_sites)  # fmt: skip
 
 
 FIGURES = {
