@@ -338,7 +338,7 @@ def _draw_down(profiles: _Profiles, arrangements: Sequence[Arrangement]) -> LabF
         legend.append((handle, f"{literal(style.label)} (n = {count_seeds(drawable(values))})"))
     notes, blocks, contents = [], [], []
     for arrangement in arrangements:
-        maps, rows = fitting(arrangement)
+        maps, rows = fitting(arrangement, ticks_below=True)
         blocks.append(StackBlock(tuple(moment[:1].upper() + moment[1:] for moment, _ in moments), rows))
         contents.append((arrangement.arms, maps))
         notes += notes_on(arrangement, maps)

@@ -292,7 +292,7 @@ def _draw_one(picture: _Picture, drawn: DepthMap) -> LabFigure:
     height, longest = 2.6, max(map(len, drawn.labels))
     if many and longest > 4:  # names instead of numbers
         height = max(height, min(NAME * len(drawn.sites), 12.0))
-    figure = sheet((3.2, height), rows, columns, frame=(1.0 + (0.05 * longest if many else 0.0), 0.5))
+    figure = sheet((3.2, height), rows, columns, frame=(1.0 + (0.065 * longest if many else 0.0), 0.5))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[len(arms) :]:
         axes.set_visible(False)
@@ -315,7 +315,7 @@ def _draw_one(picture: _Picture, drawn: DepthMap) -> LabFigure:
             ax=grid.ravel().tolist(),
             label=mathtext(f"{picture.quantity}\n({picture.mean})"),
             extend=scale.extend,
-            aspect=20 if rows <= 2 else 10 * rows,
+            aspect=(20 if rows <= 2 else 10 * rows) * height / 2.6,
         )
         if isinstance(mesh.norm, LogNorm):
             set_log_ticks(bar.ax.yaxis)

@@ -27,7 +27,7 @@ _TALLEST = 14.0  # inches of rows, in styles that do not give the size of the pa
 _LONGEST_TITLE = 1.9  # inches; a longer name is broken at its dots
 NAME = 0.15
 """Inches from one named row to the next."""
-_LINE, _HEADING, _AXIS, _MARGIN = 0.165, 0.2, 0.4, 0.06  # inches with 9 pt text, as all lengths below
+_LINE, _HEADING, _TICKS, _AXIS, _MARGIN = 0.165, 0.2, 0.195, 0.4, 0.06  # inches with 9 pt text, as all lengths below
 
 Box = tuple[float, float, float, float]
 """Left, bottom, width and height, as fractions of the figure."""
@@ -107,7 +107,7 @@ def stacked(
     labels_width = max((small_width(label) for row in rows if row.title for label in row.labels), default=0.0)
     alone = max((small_width(label) for row in rows if not row.title for label in row.labels), default=0.0)
     left = max(max(map(width_of, names.values())) + labels_width + scaled(0.24), alone + scaled(0.2))
-    ticks = scaled(_LINE + 0.03) if ticks_below else 0.0
+    ticks = scaled(_TICKS) if ticks_below else 0.0
     right, gap, columns = scaled(right), scaled(0.16), max(len(block.columns) for block in blocks)
     width = style.narrow if columns == 1 else style.wide
     if width is None:
@@ -182,17 +182,18 @@ def _room(row: StackRow) -> float:
     return scaled(row.height) + _space(row) + (scaled(_HEADING) if row.heading else 0.0)
 
 
-def fitting(arrangement: Arrangement) -> tuple[tuple[DepthMap, ...], tuple[StackRow, ...]]:
+def fitting(arrangement: Arrangement, ticks_below: bool = False) -> tuple[tuple[DepthMap, ...], tuple[StackRow, ...]]:
     """Returns the maps of an arrangement that fit on a page of the current style, in their order, and their rows.
 
-    Streams come first, then the sites without relatives, then families; at least one map is drawn.
+    Streams come first, then the sites without relatives, then families; at least one map is drawn. ``ticks_below`` is
+    that of `stacked`.
     """
     style, maps, rows = current_style(), arrangement.maps, _rows(arrangement)
     room = style.tallest - scaled(1.6) if style.fixed else _TALLEST
     ranks = [0 if drawn.large else 1 if not drawn.pattern else 2 for drawn in maps]
     kept: list[int] = []
     for index in sorted(range(len(rows)), key=lambda index: (ranks[index], index)):
-        room -= _room(rows[index])
+        room -= _room(rows[index]) + (scaled(_TICKS) if ticks_below else 0.0)
         if room < 0 and kept:
             break
         kept.append(index)
