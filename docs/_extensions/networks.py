@@ -411,8 +411,8 @@ STUDIES = {
     ),
     "unet": NetworkStudy(
         "U-Net",
-        "The layers of the ways down and up are families, each with its level as depth: on the way up the outputs grow "
-        "in training, on the way down they hardly change.",
+        "The blocks on the way down and on the way up are two families, with the level as depth: on the way up the "
+        "outputs grow in training, on the way down they hardly change.",
         "kymograph",
         {"U-Net": UNet},
     ),
