@@ -39,10 +39,11 @@ def displays_of(declaration: Declaration, present: Collection[str], sited: Colle
     displays = []
     for name in shown[:MOST_UNDECLARED]:
         words, properties = name.replace("_", " "), quantities.get(name, {})
+        point = f" ({properties['point']})" if "point" in properties else ""
         displays.append(
             SeriesDisplay(
                 name,
-                title=str(properties.get("about", words)),
+                title=str(properties.get("about", words)) + point,
                 unit=words,
                 log=properties.get("log"),
                 forms=OVER_DEPTH if name in sited else ("curves",),

@@ -9,6 +9,7 @@ is read.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 
 from kymograph._errors import first_line
 from kymograph._probes.layers import ProbedLayer, named_tensors, units_last
+from kymograph._probes.points import BackwardPasses
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
-from kymograph._probes.readings import Key, Row, combine
+from kymograph._probes.readings import Key, Reading, Row, combine_micro_batches
 
 Reduction = Callable[[Tensor], Tensor | float]
 Reductions = list[tuple[Key, Reduction]]
@@ -33,27 +35,40 @@ _transformed: Callable[[], Any] = torch._C._functorch.peek_interpreter_stack  # 
 class Session:
     """The readings of the step being measured, and notes on layers that cannot be measured."""
 
-    def __init__(self) -> None:
+    def __init__(self, passes: BackwardPasses, quantities: Sequence[LoadedQuantity]) -> None:
         self.row: Row | None = None  # None: this step is not measured
-        self.several: dict[Key, list[Tensor | float]] = {}
+        self.passes = passes
+        self.several: dict[Key, list[Reading]] = {}
+        self._first_in: dict[Key, int] = {}  # the micro-batch of the reading in the row, if it is not the first
+        self._quantities = {quantity.name: quantity for quantity in quantities}
+        self._by_unit = {quantity.name for quantity in quantities if quantity.across == "union"}
         self._tensors: list[tuple[OrderedDict[Any, Any], tuple[str, int]]] = []  # tensors' hooks, and the keys of ours
         self.notes: dict[str, str] = {}
 
     def put(self, key: Key, value: Tensor | float) -> None:
         """Adds a reading; several under one key are kept until the step ends, and then combined."""
-        row = self.row
+        row, number = self.row, self.passes.micro_batch
         if row is None:
             return
         if key not in row:
             row[key] = value
+            self._first_in[key] = number
         else:
-            self.several.setdefault(key, [row[key]]).append(value)
+            self.several.setdefault(key, [(self._first_in.get(key, 0), row[key])]).append((number, value))
 
-    def close(self, together: Mapping[str, str]) -> Row:
+    def close(self) -> Row:
         """Ends the step: removes the hooks on its tensors and returns its readings, one per key."""
         row = self.row or {}
-        for key, values in self.several.items():
-            row[key] = combine(values, together[key[0]])
+        for key, value in row.items() if self._by_unit else ():
+            if key[0] in self._by_unit and isinstance(value, Tensor) and value.dim() and key not in self.several:
+                row[key] = torch.count_nonzero(value)
+        for key, readings in self.several.items():
+            quantity = self._quantities[key[0]]
+            try:
+                row[key] = combine_micro_batches(readings, quantity.together, quantity.across)
+            except ValueError as error:
+                row[key] = math.nan
+                self.notes.setdefault(quantity.name, f"{quantity.name} is not measured: {error}")
         self.abandon()
         return row
 
@@ -61,7 +76,7 @@ class Session:
         """Drops the readings of a step and the hooks on its tensors."""
         for hooks, name in self._tensors:
             hooks.pop(name, None)
-        self.row, self.several, self._tensors = None, {}, []
+        self.row, self.several, self._first_in, self._tensors = None, {}, {}, []
 
     def hook(self, output: Tensor, on_gradient: Callable[[Tensor], None]) -> None:
         """Registers a hook for the gradient at ``output`` until the step ends.
@@ -148,10 +163,15 @@ class LayerHook:
     def _reader(self) -> Callable[[nn.Module, Any, Any], None]:
         """Returns the hook itself, with everything it needs in its closure, because it runs with cold caches."""
         session, (read, _, _), parts, seen = self.session, self._plain, self._read_parts, self._seen
+        passes = session.passes
 
         def on_output(module: nn.Module, inputs: Any, output: Any) -> None:
             row = session.row
-            if row is None or not _is_grad_enabled() or _is_compiling():
+            if row is None or _is_compiling():
+                return
+            if passes.accumulated and _in_backward() == -1:
+                passes.begin_micro_batch()
+            if not _is_grad_enabled():
                 return  # evaluation without gradients is not part of the step
             if _in_backward() == -1:
                 seen[0] = row
@@ -180,9 +200,10 @@ class LayerHook:
 
     def with_inputs(self, module: nn.Module, inputs: tuple[Any, ...], keywords: dict[str, Any], output: Any) -> None:
         """Reads the output of one call of an attention, and its attention weights."""
-        self._on_output(module, inputs, output)
         row = self.session.row
-        if row is None or self._seen[0] is not row or not isinstance(module, nn.MultiheadAttention):
+        first = row is not None and (_in_backward() == -1 or self._seen[0] is not row)  # as `_reader` decides
+        self._on_output(module, inputs, output)
+        if not first or not _is_grad_enabled() or _is_compiling() or not isinstance(module, nn.MultiheadAttention):
             return
         try:
             weights = attention_weights(module, inputs, keywords)
@@ -196,7 +217,7 @@ class LayerHook:
         """Returns the reader of the output at ``site``, with the reductions of that output and of its gradient."""
         outputs = [((name, site), reduce) for name, reduce in self._outputs]
         gradients = [((name, site), reduce) for name, reduce in self._gradients]
-        session, note = self.session, self._note
+        session, passes, note = self.session, self.session.passes, self._note
 
         def on_gradient(gradient: Tensor) -> None:
             row = session.row
@@ -204,8 +225,10 @@ class LayerHook:
                 return
             try:
                 value = gradient.detach() if gradient.requires_grad else gradient  # under create_graph
+                if passes.scaler is not None:
+                    value = passes.unscaled(value)
                 for key, reduce in gradients:
-                    if key in row:
+                    if passes.micro_batch or key in row:
                         session.put(key, reduce(value))
                     else:
                         row[key] = reduce(value)
@@ -219,7 +242,7 @@ class LayerHook:
                 if value.layout is not _strided_layout or type(value) is not Tensor or value.is_meta:
                     value = _strided(value)
                 for key, reduce in outputs:
-                    if key in row:
+                    if passes.micro_batch or key in row:
                         session.put(key, reduce(value))
                     else:
                         row[key] = reduce(value)

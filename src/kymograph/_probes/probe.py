@@ -21,6 +21,7 @@ from kymograph._errors import KymographError, first_line
 from kymograph._probes.fixed_batch import FixedBatch, Loss
 from kymograph._probes.hooks import LayerHook, Session
 from kymograph._probes.layers import can_be_called, compiled_modules, find_layers, unwrapped
+from kymograph._probes.points import BackwardPasses, GradientPoints, Scaler
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph._probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
 from kymograph._probes.site_families import counted, families
@@ -31,7 +32,10 @@ NETWORK = "network"
 """The site of quantities of the whole network."""
 NO_STEP = "nothing is measured, because no step was begun: use `with probe.step(step):`, or loop over `run.steps(...)`"
 _AT_LAYERS = (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT, QuantityInput.ATTENTION)
-_AT_WEIGHTS = (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+_AT_WEIGHTS = (
+    QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT, QuantityInput.RAW_WEIGHT_GRADIENT,
+)  # fmt: skip
+_UNSCALED = (QuantityInput.OUTPUT_GRADIENT, QuantityInput.RAW_WEIGHT_GRADIENT)
 _TWIN = "the eager twin"
 _ON_TWIN = (
     "outputs and their gradients are measured on the model's eager twin, the same weights in evaluation mode on the "
@@ -142,8 +146,8 @@ class Probe:
 
     Args:
         model: any module; it may be wrapped, partly frozen, on several devices, under autocast or checkpointed.
-        optimizer: the optimizer or optimizers, at whose step weight gradients are read; without one they are read when
-            the step ends.
+        optimizer: the optimizer or optimizers, at whose step weight gradients are read; without one, at the step of any
+            optimizer of these weights, or else when the step ends.
         level: ``light``, ``standard`` or ``deep``, or names of quantities.
         every: the interval between measured steps. The others cost next to nothing: no hook is attached.
         layers: names or patterns: ``blocks.*`` (the blocks), ``blocks.**`` (all inside them), ``blocks.*.mlp``; None:
@@ -151,6 +155,7 @@ class Probe:
         budget: the share of training time that measuring may add, e.g. 0.05; ``every`` is then the shortest interval.
         loss: ``loss(model, batch)`` returns a tensor with one entry; for the quantities of the whole network.
         batch: the fixed batch that these are computed on.
+        scaler: the ``torch.amp.GradScaler`` of the loop, if it has one: gradients are divided by its scale.
 
     If a layer is called several times in a step (a shared module, several micro-batches), the readings of all its calls
     are combined as the quantity's ``together`` says. Calls under ``no_grad`` are not part of the step. What cannot be
@@ -169,6 +174,7 @@ class Probe:
         budget: float | None = None,
         loss: Loss | None = None,
         batch: Any = None,
+        scaler: Scaler | None = None,
     ) -> None:
         self.names = chosen(level)
         self._quantities = load(self.names)
@@ -176,15 +182,17 @@ class Probe:
         found_layers = find_layers(model, layers)
         self._model = unwrapped(model)
         self._optimizers = optimizers_in(optimizer)
-        self._session = Session()
         self._table = ReadingTable()
         quantities = list(self._quantities.values())
-        self._together = {quantity.name: quantity.together for quantity in quantities}
+        self._passes = BackwardPasses(scaler)
+        self._session = Session(self._passes, quantities)
         self._network = [quantity for quantity in quantities if quantity.input is QuantityInput.NETWORK]
         hooks = [(layer.module, LayerHook(layer, quantities, self._session)) for layer in found_layers]
         self._hooks = [(module, hook) for module, hook in hooks if hook.needed]
         self._weights = WeightReader(found_layers, quantities)
         self._session.notes |= self._weights.notes()
+        self._points = GradientPoints(self._weights, self._optimizers, self._passes, quantities)
+        self._unknown_since, self._scaled = 0, set[int]()  # measured steps whose gradients have an unknown scale
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
         self._twin = bool(compiled_modules(model)) and any(quantity.input in _AT_LAYERS for quantity in quantities)
@@ -197,7 +205,7 @@ class Probe:
                 )
         self._attached = self._was_attached = self._began = False
         self._step: int | None = None
-        self._measuring = self._updated = False
+        self._measuring = False
         self._layers_known = not self._hooks  # which layers run: seen in the first measured step that trains
         self._twin_row: Row = {}  # the eager twin's readings, until it is known whether they are needed
         self._unseen: set[str] = set()  # layers that were compiled after the probe was made
@@ -260,7 +268,7 @@ class Probe:
             self._remove_hooks()
             return
         row: Row = {}
-        self._updated = False
+        self._points.begin()
         self._session.row = row
         if not self._layers_known and not self._twin:
             self._see_which_layers_are_compiled()
@@ -276,12 +284,12 @@ class Probe:
         measured, step, self._step = self._measuring, self._step, None
         row = self._session.row
         if measured and row is not None:
-            if self._weights.reads_gradients and not self._optimizers:
-                self._weights.gradients(row)
+            self._points.end(row)
+            self._note_points(step)
             self._weights.end(row)
             if not self._layers_known:
                 self._see_which_layers_ran(step, row)
-            self._table.add(step, self._session.close(self._together))
+            self._table.add(step, self._session.close())
             if not self.schedule.constant or not self._layers_known:
                 self._remove_hooks()
             if len(self._session.notes) > self._said:
@@ -292,6 +300,7 @@ class Probe:
     def abandon(self) -> None:
         """Drops the current step, e.g. because it failed."""
         self._session.abandon()
+        self._points.abandon()
         self._remove_hooks()
         self._step, self._measuring = None, False
 
@@ -324,6 +333,7 @@ class Probe:
             "layers known": self._layers_known,
             "unseen": sorted(self._unseen),
             "twin": self._twin,
+            "scaled": sorted(self._scaled),
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -344,6 +354,7 @@ class Probe:
         self._layers_known = state.get("layers known", self._layers_known)  # states of earlier versions have none
         self._unseen = set(state.get("unseen", ()))
         self._twin = state.get("twin", self._twin)
+        self._unknown_since, self._scaled = len(self._table.steps), set(state.get("scaled", ()))
 
     def series(self) -> dict[str, RunSeries]:
         """Returns each quantity that some layer has, over the measured steps, with the layers as its sites.
@@ -384,18 +395,38 @@ class Probe:
     def _add_hooks(self) -> None:
         if not self._twin:
             self._handles = [hook.register(module) for module, hook in self._hooks if hook.name not in self._unseen]
-        if self._weights.reads_gradients or not self._layers_known:
-            self._handles += [optimizer.register_step_pre_hook(self._before_update) for optimizer in self._optimizers]
+        self._handles += self._points.attach(watch_updates=not self._layers_known)
 
     def _remove_hooks(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
-    def _before_update(self, *_: Any) -> None:
-        self._updated = True
-        if self._session.row is not None and self._weights.reads_gradients:
-            self._weights.gradients(self._session.row)
+    def _note_points(self, step: int) -> None:
+        """Notes why gradients of this measured step are missing."""
+        points, notes = self._points, self._session.notes
+        if points.found_scaler:
+            self._scaled |= set(range(self._unknown_since, len(self._table.steps) + 1))
+            points.found_scaler = False
+            notes["scaler"] = (
+                f"{self._read_at(*_UNSCALED)} is not measured up to step {step}: a GradScaler multiplied the "
+                "gradients, and the probe was not given it; add scaler=scaler"
+            )
+        if self._weights.reads_gradients and "applied" not in notes and (why := points.not_applied):
+            applied = self._read_at(QuantityInput.WEIGHT_GRADIENT)
+            notes["applied"] = f"{applied} is not measured at step {step} and any other like it: {why}"
+        if points.updated and not points.backward_ended and self._weights.reads_raw:
+            raw = self._read_at(QuantityInput.RAW_WEIGHT_GRADIENT)
+            notes.setdefault("backward", f"{raw} is not measured: no backward pass ended inside the measured step")
+
+    def _read_at(self, *inputs: QuantityInput) -> str:
+        """Returns the names of the quantities that are read there, or computed from such."""
+        quantities = [self._quantities[name] for name in self.names]
+        return ", ".join(
+            one.name
+            for one in quantities
+            if one.input in inputs or any(self._quantities[source].input in inputs for source in one.sources)
+        )
 
     def _stop_waiting(self) -> None:
         for handle in self._waiting:
@@ -434,7 +465,7 @@ class Probe:
         layers = [hook for module, hook in self._hooks if can_be_called(module) and hook.name not in self._unseen]
         silent = [hook.name for hook in layers if not hook.ran(self._twin_row if self._twin else row)]
         none_ran = len(silent) == len(layers)
-        if none_ran and self._optimizers and not self._updated:
+        if none_ran and self._optimizers and not self._points.updated:
             return  # nothing is trained in this step
         self._layers_known, twin_row, self._twin_row = True, self._twin_row, {}
         if not self._twin and not none_ran and self._fixed is not None:
@@ -487,12 +518,14 @@ class Probe:
         """Returns the readings at all layers in one eager pass on the fixed batch."""
         self._session.row = {}
         handles = [hook.register(module) for module, hook in self._hooks]
+        self._passes.trains = False  # nothing scales this loss
         try:
             self._try_measuring(_TWIN, fixed.walk)
         finally:
+            self._passes.trains = True
             for handle in handles:
                 handle.remove()
-        return self._session.close(self._together)
+        return self._session.close()
 
     def _try_measuring(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Returns the function's result; None, with a note, if it fails."""
@@ -529,6 +562,8 @@ class Probe:
             for names in parts.values()
         ]
         value = np.stack(values, axis=-1) if values else np.empty((len(step), 0))
+        if quantity.input in _UNSCALED and not (self._twin and quantity.input in _AT_LAYERS):
+            value[sorted(self._scaled)] = np.nan
         return RunSeries(step, value, tuple(parts))
 
 

@@ -18,6 +18,7 @@ from kymograph._runs.record import RunSeries
 Key = tuple[str, str]  # a quantity and a site
 Number = Tensor | float
 Row = dict[Key, Number]
+Reading = tuple[int, Number]  # the number of a micro-batch, and what was read in it
 Column = tuple[np.ndarray, np.ndarray]  # values (steps,), and a mask (steps,) of those that were read
 BLOCK = 64
 
@@ -146,6 +147,27 @@ def _numbers(rows: list[list[Number]]) -> np.ndarray:
         indices, columns, tensors = zip(*readings, strict=True)
         table[indices, columns] = torch.stack(tensors).cpu().double()
     return table
+
+
+def combine_micro_batches(readings: Sequence[Reading], together: str, across: str) -> Number:
+    """Combines the readings of a layer in several micro-batches into that of the batch, as ``across`` says.
+
+    The first calls of the layer in all micro-batches are one call on the batch, as are the second ones, and so on.
+    Raises a ValueError if the readings do not tell what that of the batch is.
+    """
+    calls: dict[int, list[Number]] = {}
+    for number, value in readings:
+        calls.setdefault(number, []).append(value)
+    if across != "union" and (not across or len(calls) == 1):
+        return combine([value for _, value in readings], together)
+    if across == "undefined":
+        raise ValueError("that of a batch does not follow from those of its micro-batches")
+    if len({tuple(np.shape(value) for value in values) for values in calls.values()}) > 1:
+        raise ValueError("the layer's calls differ between the micro-batches")
+    batch = list(zip(*calls.values(), strict=True))
+    if across == "union":
+        return combine([torch.count_nonzero(torch.stack(values).sum(0)) for values in batch], together)
+    return combine([combine(values, across) for values in batch], together)
 
 
 def combine(values: Sequence[Number], how: str) -> Number:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, islice
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from kymograph._errors import KymographError
 from kymograph._probes.layers import ProbedLayer
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
-from kymograph._probes.readings import Key, Row
+from kymograph._probes.readings import Key, Number, Row
 
 _AT_ONCE = 512 * 1024
 """Bytes of weights that are copied and read at once: with their copies they fit into a core's cache."""
@@ -28,18 +28,31 @@ class WeightReader:
     """
 
     def __init__(self, layers: Sequence[ProbedLayer], quantities: Sequence[LoadedQuantity]) -> None:
-        self._weights, self._updates, self._gradients = (
+        self._weights, self._updates, self._gradients, self._raw = (
             [quantity for quantity in quantities if quantity.input is kind]
-            for kind in (QuantityInput.WEIGHT, QuantityInput.UPDATE, QuantityInput.WEIGHT_GRADIENT)
+            for kind in (
+                QuantityInput.WEIGHT,
+                QuantityInput.UPDATE,
+                QuantityInput.WEIGHT_GRADIENT,
+                QuantityInput.RAW_WEIGHT_GRADIENT,
+            )
         )
         self._parts = _divided([layer for layer in layers if layer.parameters])
         self._read_once = list({part.name: part for parts in self._parts.values() for part in parts}.values())
+        self.parameters = list({id(one): one for layer in layers for one in layer.parameters}.values())
         self._groups: list[_Group] = []
+        self._latest: dict[int, list[Number]] = {}  # by parameter, its raw readings: at the end of a backward pass
+        self._applied: dict[int, list[Number]] = {}  # and those from before the update
 
     @property
     def reads_gradients(self) -> bool:
-        """Whether weight gradients are read at all."""
+        """Whether weight gradients are read as they are applied."""
         return bool(self._gradients)
+
+    @property
+    def reads_raw(self) -> bool:
+        """Whether weight gradients are read as the backward pass ends."""
+        return bool(self._raw)
 
     def sites(self, quantity: LoadedQuantity) -> dict[str, list[str]]:
         """Returns, by layer, the names of the readings that its value is combined from."""
@@ -73,11 +86,41 @@ class WeightReader:
         for group in self._groups or self._prepared():
             group.measure(fill, quantities, row)
 
-    def gradients(self, row: Row) -> None:
-        """Reads the current gradients; a layer without any is left out."""
-        with torch.no_grad():
+    def read_raw(self, parameters: Iterable[nn.Parameter], unscaled: Callable[[Tensor], Tensor] | None) -> None:
+        """Reads the current gradients of ``parameters``, in place of what was read of them before."""
+        kinds: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
+        for parameter in parameters:
+            if (gradient := parameter.grad) is not None:
+                dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
+                dense = dense if unscaled is None else unscaled(dense)
+                kinds.setdefault((dense.device, dense.dtype), {})[id(parameter)] = dense
+        for gradients in kinds.values():
+            values = [quantity.function(list(gradients.values())) for quantity in self._raw]
+            self._latest |= {one: list(readings) for one, *readings in zip(gradients, *values, strict=True)}
+
+    def copy_gradients(self, updated: Collection[int] | None, scale: Tensor | None = None) -> None:
+        """Copies the gradients of parameters that are about to be updated, by id (None: all), divided by ``scale``."""
+        self._applied |= {one: readings for one, readings in self._latest.items() if updated is None or one in updated}
+        if self._gradients:
             for group in self._prepared():
+                group.copy_gradients(updated, scale)
+
+    def measure_gradients(self, row: Row) -> None:
+        """Adds the readings of all gradients of the step; a layer without any is left out."""
+        readings = self._latest | self._applied
+        self._latest, self._applied = {}, {}
+        for group in self._prepared() if self._gradients or self._raw else ():
+            if self._gradients:
                 group.measure_gradients(self._gradients, row)
+            for name, parameter in group.tensors():
+                if (values := readings.get(id(parameter))) is not None:
+                    row.update({(raw.name, name): value for raw, value in zip(self._raw, values, strict=True)})
+
+    def drop_gradients(self) -> None:
+        """Forgets what was read of a step that is dropped."""
+        self._latest, self._applied = {}, {}
+        for group in self._groups:
+            group.drop_gradients()
 
     def state(self) -> list[dict[str, Any] | None]:
         """Returns the gradients of the last measured step, for comparison with the next one's."""
@@ -193,11 +236,27 @@ class _Group:
                 else:
                     row.update(zip(keys, values, strict=True))
 
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Yields the parameters, each with the name of its readings."""
+        names = (name for segment in self.segments for name in segment.tensor_names)
+        return zip(names, self.parameters, strict=True)
+
+    def copy_gradients(self, updated: Collection[int] | None, scale: Tensor | None) -> None:
+        """Copies the gradients of parameters that are about to be updated, by id (None: all), divided by ``scale``."""
+        _, new = self._both_gradients()
+        new.copy(self.parameters, updated, scale)
+
+    def drop_gradients(self) -> None:
+        """Forgets the gradients copied in this step."""
+        for copy in self._gradients[1:]:
+            copy.begin()
+
     def measure_gradients(self, quantities: Sequence[LoadedQuantity], row: Row) -> None:
-        """Reads each layer's gradients as one vector, together with those of the previous measured step."""
+        """Reads each layer's copied gradients as one vector, together with those of the previous measured step."""
         old, new = self._both_gradients()
         self._gradients = [new, old]
-        new.fill(self.segments, self.parameters)
+        new.close(self.segments)
+        old.begin()
         here = [index for index, present in enumerate(new.present) if present]
         gradients = [new.values[index] for index in here]
         previous = [old.values[index] if old.present[index] else None for index in here]
@@ -276,21 +335,33 @@ class _GradientCopy:
     def __init__(self, memory: Tensor, tensors: list[Tensor], values: list[Tensor]) -> None:
         self.memory, self._tensors, self.values = memory, tensors, values
         self.present = [False] * len(values)
+        self.begin()
 
-    def fill(self, segments: Sequence[_Segment], parameters: Sequence[Tensor]) -> None:
-        """Copies the gradients of ``parameters``; zeros for a parameter that has none."""
-        gradients = [parameter.grad for parameter in parameters]
-        dense = [gradient for gradient in gradients if gradient is not None and gradient.layout is torch.strided]
-        if len(dense) == len(gradients):
-            torch._foreach_copy_(self._tensors, dense)
-            self.present = [True] * len(self.values)
-            return
-        self.present = [any(parameter.grad is not None for parameter in segment.parameters) for segment in segments]
-        for room, gradient in zip(self._tensors, gradients, strict=True):
-            if gradient is None:
+    def begin(self) -> None:
+        """Makes room for the gradients of a step."""
+        self._copied = [False] * len(self._tensors)
+
+    def copy(self, parameters: Sequence[Tensor], updated: Collection[int] | None, scale: Tensor | None) -> None:
+        """Copies the gradients of those ``parameters`` that are ``updated`` and have one, divided by ``scale``."""
+        room, gradients = [], []
+        for index, parameter in enumerate(parameters):
+            gradient = parameter.grad
+            if gradient is not None and (updated is None or id(parameter) in updated):
+                room.append(self._tensors[index])
+                gradients.append(gradient if gradient.layout is torch.strided else gradient.to_dense())
+                self._copied[index] = True
+        if room:
+            torch._foreach_copy_(room, gradients)
+            if scale is not None:
+                torch._foreach_div_(room, scale.to(self.memory.device))
+
+    def close(self, segments: Sequence[_Segment]) -> None:
+        """Ends the step: of a layer that has gradients, parameters without one count as zeros."""
+        copied = iter(self._copied)
+        self.present = [any(list(islice(copied, len(segment.parameters)))) for segment in segments]
+        for room, there in zip(self._tensors, self._copied, strict=True):
+            if not there:
                 room.zero_()
-            else:
-                room.copy_(gradient if gradient.layout is torch.strided else gradient.to_dense())
 
 
 def optimizers_in(

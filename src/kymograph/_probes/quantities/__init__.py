@@ -9,8 +9,13 @@ as a module with a ``PART`` and a function of the module's name. The entry of a 
 - ``level``: the lowest level at which it is read (``light``, ``standard``, ``deep``); without one, only by name;
 - ``at``: what the function is given, see `QuantityInput`; or ``from``: the quantities that it is computed from, as
   arrays of shape (steps, layers), after training;
+- ``point``: of a gradient, the point at which it is read: ``unscaled`` (in the backward pass or at its end, divided by
+  the scale of a ``GradScaler``) or ``clipped`` (as the optimizer applies it);
 - ``together``: how several readings of a layer in one step (several calls, several weight tensors) are combined:
   ``norm`` (root of the sum of squares), ``sum``, ``mean`` (the default) or ``max``;
+- ``across``: how readings of a layer in several micro-batches (between which gradients are accumulated) become that of
+  the batch, if not like those of several calls: ``max``; ``union`` (the function returns a value of at least 0 per
+  unit, and units that are above 0 in some micro-batch are counted); or ``undefined`` (they do not: NaN, with a note);
 - ``layers``: class names, if it is defined for these layers only;
 - ``view``: ``units`` if the function takes an output as a matrix (samples, units); ``flat`` if it takes all weights of
   a layer as one vector.
@@ -36,6 +41,7 @@ from kymograph._registry import Registry
 QUANTITIES = Registry("kymograph.quantities", "kymograph._probes.quantities", noun="quantity")
 LEVELS = ("light", "standard", "deep")
 TOGETHER = ("norm", "sum", "mean", "max")
+ACROSS = ("", "max", "union", "undefined")
 
 
 class QuantityInput(enum.Enum):
@@ -46,7 +52,8 @@ class QuantityInput(enum.Enum):
     ATTENTION = "attention"  # the weights of an nn.MultiheadAttention, (batch, heads, queries, keys)
     WEIGHT = "weight"  # a list of weight tensors before the step; the function returns a list of as many numbers
     UPDATE = "update"  # what the step subtracted from them, likewise
-    WEIGHT_GRADIENT = "weight-gradient"  # two lists: each layer's gradients, flat; the previously measured ones
+    WEIGHT_GRADIENT = "weight-gradient"  # as applied; two lists: each layer's, flat; the previously measured ones
+    RAW_WEIGHT_GRADIENT = "raw-weight-gradient"  # a list of weight tensors' gradients as the backward pass ends
     NETWORK = "network"  # a `FixedBatch`: the network, a loss and a batch that never changes
 
 
@@ -60,6 +67,7 @@ class LoadedQuantity:
     """None: it is computed from ``sources``."""
     sources: tuple[str, ...] = ()
     together: str = "mean"
+    across: str = ""
     layers: tuple[str, ...] = ()
     units: bool = False
     flat: bool = False
@@ -111,12 +119,15 @@ def _load(name: str) -> LoadedQuantity:
     properties, function = part.properties, QUANTITIES.load(registered)
     sources = tuple(map(_spelled, properties.get("from", ())))
     together = str(properties.get("together", "mean"))
+    across = str(properties.get("across", ""))
     inputs = {kind.value: kind for kind in QuantityInput}
     at = properties.get("at")
-    if bool(sources) == (at is not None) or (at is not None and at not in inputs) or together not in TOGETHER:
+    unknown = (at is not None and at not in inputs) or together not in TOGETHER or across not in ACROSS
+    if bool(sources) == (at is not None) or unknown:
         raise KymographError(
             f"the PART of quantity {name!r} needs either 'from', the quantities that it is computed from, or 'at', one "
-            f"of {', '.join(inputs)}; and 'together', if given, must be one of {', '.join(TOGETHER)}"
+            f"of {', '.join(inputs)}; and 'together', if given, must be one of {', '.join(TOGETHER)}, 'across' one of "
+            + ", ".join(filter(None, ACROSS))
         )
     given = None if at is None else inputs[at]
     return LoadedQuantity(
@@ -125,9 +136,11 @@ def _load(name: str) -> LoadedQuantity:
         input=given,
         sources=sources,
         together=together,
+        across=across,
         layers=tuple(properties.get("layers", ())),
         units=properties.get("view") == "units",
-        flat=properties.get("view") == "flat" or given is QuantityInput.WEIGHT_GRADIENT,
+        flat=(properties.get("view") == "flat" and given is not QuantityInput.RAW_WEIGHT_GRADIENT)
+        or given is QuantityInput.WEIGHT_GRADIENT,
         wants_layer=given is QuantityInput.OUTPUT and len(inspect.signature(function).parameters) > 1,
     )
 

@@ -24,6 +24,7 @@ PARTS = {
         "order": 92,
         "at": "output",
         "together": "sum",
+        "across": "union",
         "layers": ["ReLU", "ReLU6"],
         "view": "units",
     },
@@ -33,6 +34,7 @@ PARTS = {
         "order": 93,
         "at": "output",
         "together": "sum",
+        "across": "max",
         "layers": ["ReLU", "ReLU6"],
         "view": "units",
     },
@@ -58,6 +60,7 @@ PARTS = {
         "level": "deep",
         "order": 30,
         "at": "output",
+        "across": "undefined",
         "view": "units",
     },
 }
@@ -71,7 +74,8 @@ def dead_fraction(live: np.ndarray, count: np.ndarray) -> np.ndarray:
 
     A dead unit is exactly 0 for every sample, and at every position if it is a channel. Only nn.ReLU and nn.ReLU6 are
     measured; other activations are not exactly 0. A unit that is dead on one batch can fire on the next, so larger
-    batches say more. If a layer is called several times, the units of each call are counted.
+    batches say more. If a layer is called several times, the units of each call are counted. Micro-batches, between
+    which gradients are accumulated, count as one batch.
 
     >>> dead_fraction(np.array([3.0]), np.array([4.0]))
     array([0.25])
@@ -81,14 +85,14 @@ def dead_fraction(live: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def live_units(output: Tensor) -> Tensor:
-    """Returns how many columns of a rectifier's ``output`` (samples, units) are not all exactly 0.
+    """Returns the sum of each column of a rectifier's ``output`` (samples, units); the probe counts those above 0.
 
     The output is never negative, so only a column of zeros sums to 0, and a sum is much faster than a comparison.
 
-    >>> int(live_units(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])))
-    2
+    >>> live_units(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 2.0]])).tolist()
+    [0.0, 1.0, 2.0]
     """
-    return torch.count_nonzero(output.sum(0))
+    return output.sum(0)
 
 
 def unit_count(output: Tensor) -> int:

@@ -35,6 +35,7 @@ PARTS = {
         "unit": "loss per unit of the output",
         "level": "light",
         "order": 11,
+        "point": "unscaled",
         "at": "output-gradient",
         "together": "norm",
     },
@@ -72,8 +73,8 @@ def output_size(output: Tensor) -> int:
 def output_gradient_norm(gradient: Tensor) -> Tensor | float:
     """Returns the L2 norm over all entries of ``gradient``.
 
-    It is the gradient of the tensor that ``backward`` was called on: for a mean over the batch it shrinks as the batch
-    grows, and under a ``GradScaler`` it is multiplied by the scale.
+    It is the gradient of the tensor that ``backward`` was called on, divided by the scale of the probe's ``scaler``.
+    For a mean over the batch it shrinks as the batch grows.
 
     >>> float(output_gradient_norm(torch.tensor([[3.0, 0.0], [0.0, 4.0]])))
     5.0

@@ -20,17 +20,28 @@ PARTS = {
         "view": "flat",
     },
     "weight-gradient-norm": {
-        "about": "L2 norm of the gradient of a layer's parameters, as the optimizer sees it",
+        "about": "L2 norm of the gradient of a layer's parameters, as the optimizer applies it",
         "unit": "loss per unit of the weights",
         "level": "standard",
         "order": 23,
+        "point": "clipped",
         "at": "weight-gradient",
+        "together": "norm",
+    },
+    "raw-weight-gradient-norm": {
+        "about": "L2 norm of the gradient of a layer's parameters, as the backward pass leaves it",
+        "unit": "loss per unit of the weights",
+        "level": "standard",
+        "order": 26,
+        "point": "unscaled",
+        "at": "raw-weight-gradient",
         "together": "norm",
     },
     "weight-gradient-dot": {
         "about": "inner product of a layer's weight gradients at this and the previous measured step",
         "unit": "squared loss per squared unit of the weights",
         "order": 91,
+        "point": "clipped",
         "at": "weight-gradient",
         "together": "sum",
     },
@@ -40,6 +51,7 @@ PARTS = {
         "log": False,
         "level": "standard",
         "order": 25,
+        "point": "clipped",
         "from": ["weight_gradient_dot", "weight_gradient_norm"],
     },
     "update-norm": {
@@ -73,10 +85,23 @@ def weight_norm(weights: Sequence[Tensor]) -> Sequence[Tensor | float]:
 def weight_gradient_norm(gradients: Sequence[Tensor], previous: Sequence[Tensor | None]) -> Sequence[Tensor | float]:
     """Returns the L2 norm of each of ``gradients``.
 
-    They are read as ``optimizer.step`` begins: accumulated, unscaled and clipped, if the loop does any of these. A
-    probe without an optimizer reads them when the step ends.
+    They are read as ``optimizer.step`` begins: accumulated, unscaled and clipped, if the loop does any of these, and
+    divided by the scale if a fused optimizer does that itself. A step that a ``GradScaler`` skips applies none: NaN. If
+    no optimizer makes a step, and the probe was given none, they are read when the step ends.
 
     >>> float(weight_gradient_norm([torch.tensor([3.0, 4.0])], [None])[0])
+    5.0
+    """
+    return norms_of(gradients)
+
+
+def raw_weight_gradient_norm(gradients: Sequence[Tensor]) -> Sequence[Tensor | float]:
+    """Returns the L2 norm of each of ``gradients``.
+
+    They are read when the last backward pass before the update has ended: accumulated, averaged over processes, divided
+    by the scale of the probe's ``scaler``, and not clipped. Where a ``GradScaler`` skips a step they are not finite.
+
+    >>> float(raw_weight_gradient_norm([torch.tensor([3.0, 4.0])])[0])
     5.0
     """
     return norms_of(gradients)
