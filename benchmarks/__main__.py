@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import compare, engines, rules, scale, studies, watching
+from benchmarks import compare, engines, modes, rules, scale, studies, watching
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._io.writing import write_atomically
 from kymograph._runs.provenance import hardware, versions
@@ -21,13 +21,19 @@ def main() -> int:
         nargs="*",
         metavar="NAME",
         help="rows, e.g. clipping-32, or all that begin alike, e.g. watching (default: every row); or one of: "
-        "engines, the cost of each engine per sweep and per stack; rules, the cost of a step of each learning rule; "
+        "engines, the cost of each engine per sweep and per stack; modes, whether a probe measures the same in every "
+        "mode of training; rules, the cost of a step of each learning rule; "
         "scale, what commands cost in a directory of ten thousand runs",
     )
     parser.add_argument("--repeats", type=int, default=3, help="how often each side is timed (default: 3)")
     parser.add_argument("--markdown", metavar="FILE", help="also write the tables to this file")
     options = parser.parse_args()
-    others = {"engines": engines.bench_engines, "rules": rules.bench_rules, "scale": scale.bench_scale}
+    others = {
+        "engines": engines.bench_engines,
+        "modes": modes.bench_modes,
+        "rules": rules.bench_rules,
+        "scale": scale.bench_scale,
+    }
     try:
         if len(options.names) == 1 and options.names[0] in others:
             return others[options.names[0]]()
