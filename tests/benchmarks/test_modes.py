@@ -33,7 +33,8 @@ def test_every_quantity_of_a_layer_is_equal_to_eager_training_or_nan_with_a_note
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # torch's own, as inductor is imported
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # as torch imports inductor
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # as it compiles a module with hooks
 def test_the_whole_matrix_is_without_fault_and_printed_in_the_docs(capsys: pytest.CaptureFixture[str]) -> None:
     assert modes.bench_modes() == 0
     printed = capsys.readouterr().out
