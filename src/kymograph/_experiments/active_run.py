@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import sys
 import time
@@ -22,7 +23,7 @@ from kymograph._io.writing import make_directory
 from kymograph._rounding import number_text
 from kymograph._runs.provenance import accelerator
 from kymograph._runs.record import RunSeries
-from kymograph._runs.resume import FILE, differences, read_resume_state, write_resume_state
+from kymograph._runs.resume import FILE, differences, flatten, read_resume_state, unflatten, write_resume_state
 from kymograph._runs.steps import Step
 from kymograph._runs.storable import stored_summary, summary_scalar
 from kymograph._sweep.progress import Follower
@@ -137,8 +138,10 @@ class ActiveRun:
         self._resumable: dict[str, Resumable] = {}
         self._constructed: dict[str, dict[str, Any]] = {}
         self._probes: list[Probe] = []
+        self._accumulation: list[Any] = []
         self._state: dict[str, Any] | None = None
-        self._first = 0
+        self._items = self._first = 0
+        self._open = False
         self._begun = self._training = self._resumed = False
         self._notes_before = 0
         self._every: int | None = None
@@ -194,15 +197,21 @@ class ActiveRun:
         """Measures the network every ``every`` steps of `steps`, the first one included.
 
         The options are those of `kymograph.Probe`. If nothing can be measured, or not at all layers, the first measured
-        step prints why and notes it in the record.
+        step prints why and notes it in the record. An optimizer that Accelerate has prepared knows its GradScaler, and where a step ends: with gradient
+        accumulation, `steps` counts the batches up to the next update as one step.
         """
         from kymograph._probes.probe import Probe
 
-        probe = Probe(model, optimizer, every=every, **options)
+        optimizers = list(optimizer) if isinstance(optimizer, Iterable) else [optimizer]
+        prepared = [one for one in optimizers if hasattr(one, "gradient_state")]
+        for scaler in [one.scaler for one in prepared if one.scaler is not None][:1]:
+            options.setdefault("scaler", scaler)
+        probe = Probe(model, None if optimizer is None else optimizers, every=every, **options)
         run = weakref.ref(self)  # a run that nobody refers to ends by itself
         probe.say = lambda note: None if (this := run()) is None else this._print(note)
         probe.attach()
         self._probes.append(probe)
+        self._accumulation += [one.gradient_state for one in prepared]
         return probe
 
     def resumable(self, *, every: int | None = None, **objects: Resumable) -> None:
@@ -234,7 +243,7 @@ class ActiveRun:
         """
         if self._looping:
             raise KymographError("run.steps cannot be nested; count the outer loop, or the inner one")
-        start, self._looping = self.step, True
+        start, self._looping = self._items, True
         for name, item in self._resumable.items():
             if name not in self._constructed:
                 self._constructed[name] = self._first_seen(name, item)
@@ -245,8 +254,8 @@ class ActiveRun:
             for index, item in enumerate(range(over) if isinstance(over, int) else over, start=start):
                 if index < self._first:
                     self._tick(1)
-                    self.step = index + 1
-                    if self._state is not None and self.step == self._first:
+                    self._items = self.step = index + 1
+                    if self._state is not None and self._items == self._first:
                         self._restore(self._state)  # where it was saved: before the next item is drawn
                         self._state, self._resumed = None, True
                         self._announce(f"resumed at step {self.step} of an earlier start")
@@ -254,24 +263,86 @@ class ActiveRun:
                     continue
                 if not self._training:
                     self._note_training()
-                self.step = index
-                for probe in self._probes:
-                    probe.begin(index)
+                if not self._open:
+                    self.begin_step(self.step)
                 try:
                     yield item
                 except BaseException:  # the loop was left in the middle of the step
-                    for probe in self._probes:
-                        probe.abandon()
+                    self.abandon_step()
                     raise
-                for probe in self._probes:
-                    probe.end()
-                    self._note(probe)
-                self.step = index + 1
-                self._tick(1)
-                self._save_if_due()
+                self._items = index + 1
+                if all(state.sync_gradients for state in self._accumulation):
+                    self.end_step()
+                    self._save_if_due()
         finally:
             self._looping = False
             self._tick(0, last=True)
+
+    def begin_step(self, step: int) -> None:
+        """Begins a step of training, in a loop that is not `steps`: that of a framework, whose callbacks you write.
+
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> with ky.record("callbacks", arm="sgd", seed=42) as run:
+        ...     probe = run.watch(model, optimizer)
+        ...     for step in range(3):
+        ...         run.begin_step(step)
+        ...         model(torch.ones(2, 4)).mean().backward()
+        ...         optimizer.step()
+        ...         run.end_step()
+        >>> probe.series()["weight_norm"].step.tolist()
+        [0, 1, 2]
+        """
+        self.step, self._open = step, True
+        for probe in self._probes:
+            probe.begin(step)
+
+    def end_step(self) -> None:
+        """Ends the step that `begin_step` began."""
+        self._open = False
+        for probe in self._probes:
+            probe.end()
+            self._note(probe)
+        self.step += 1
+        self._tick(1)
+
+    def abandon_step(self) -> None:
+        """Drops the step that `begin_step` began, e.g. because it failed."""
+        self._open = False
+        for probe in self._probes:
+            probe.abandon()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the record so far, for the checkpoints of a framework: tensors, and the rest as a text.
+
+        `load_state_dict` restores it in a run whose weights and optimizer that framework restores.
+        """
+        settings = {"arm": self.arm, "seed": self.seed, **self.config}
+        tensors, shape = flatten({**self._record(), "settings": settings})
+        return {"step": self.step, "record": json.dumps(shape, allow_nan=False), "tensors": tensors}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` returned, after the networks are watched; the run goes on with the next step.
+
+        What was recorded since is dropped, so that the record has every step once. A note says that the run was
+        resumed, and which settings differ from those of its earlier start.
+        """
+        try:
+            saved = unflatten(json.loads(state["record"]), state["tensors"])
+            settings, step = dict(saved["settings"]), int(saved["step"])
+            if len(saved["probes"]) != len(self._probes):
+                raise KymographError(
+                    "the checkpoint's record has other watched networks; call run.watch before the checkpoint is loaded"
+                )
+            self.abandon_step()
+            self._restore_record(saved)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise KymographError(
+                "the checkpoint's record does not fit this run; watch the same network with the same options"
+            ) from error
+        self._begun = self._resumed = True  # a state that this run has saved itself is not looked for
+        different = differences(settings, {"arm": self.arm, "seed": self.seed, **self.config})
+        self._announce(f"resumed at step {step} from a checkpoint{different and f' that differs in {different}'}")
 
     def end(self) -> dict[str, RunSeries]:
         """Returns everything that was logged and measured, and detaches the probes."""
@@ -321,7 +392,7 @@ class ActiveRun:
         if self._state is not None and not self._resumable:
             self._state, why = None, "nothing was registered with run.resumable before its first loop"
         if self._state is not None:
-            self._first = self._state["step"]
+            self._first = self._state.get("items", self._state["step"])
         elif why:
             self._announce(f"the run started over, because {why}")
 
@@ -397,17 +468,33 @@ class ActiveRun:
     def _save(self, path: Path) -> None:
         """Saves everything from which the run can go on after this step."""
         state = {
-            "step": self.step,
+            **self._record(),
             "objects": {name: item.state_dict() for name, item in self._resumable.items()},
             "constructed": self._constructed,
-            "logged": self._logged.state(),
-            "probes": [probe.state() for probe in self._probes],
-            "summary": dict(self.summary),
-            "notes": self.notes[self._notes_before :],
             "random": global_state(),
         }
         make_directory(path.parent)  # another sweep that computed the same run may have ended, and cleaned up
         write_resume_state(path, state, self._identity)
+
+    def _record(self) -> dict[str, Any]:
+        """Returns everything that was recorded so far."""
+        return {
+            "step": self.step,
+            "items": self._items,
+            "logged": self._logged.state(),
+            "probes": [probe.state() for probe in self._probes],
+            "summary": dict(self.summary),
+            "notes": self.notes[self._notes_before :],
+        }
+
+    def _restore_record(self, saved: Mapping[str, Any]) -> None:
+        """Restores what `_record` returned."""
+        self._logged.load_state(saved["logged"])
+        for probe, state in zip(self._probes, saved["probes"], strict=True):
+            probe.load_state(state)
+        self.summary.update(saved["summary"])
+        self.notes += [note for note in saved["notes"] if note not in self.notes]
+        self.step, self._items = saved["step"], saved.get("items", saved["step"])
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Restores the saved state, right after the last step before it."""
@@ -421,13 +508,9 @@ class ActiveRun:
                     raise KymographError(f"the run differs from its earlier start in {different}; {start_over}")
             for name, item in self._resumable.items():
                 item.load_state_dict(state["objects"][name])
-            self._logged.load_state(state["logged"])
             if len(self._probes) != len(state["probes"]):
                 raise KymographError(f"the watched networks are not those on disk; {start_over}")
-            for probe, saved in zip(self._probes, state["probes"], strict=True):
-                probe.load_state(saved)
-            self.summary.update(state["summary"])
-            self.notes += [note for note in state["notes"] if note not in self.notes]
+            self._restore_record(state)
             restore_global_state(state["random"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise KymographError(f"the state on disk does not fit the resumable objects; {start_over}") from error

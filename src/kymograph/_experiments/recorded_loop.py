@@ -293,8 +293,12 @@ class RecordedRun(ActiveRun):
     def steps(self, over: Any) -> Iterator[Any]:
         """Yields as `ActiveRun.steps` does; `kymograph watch` shows the number of steps if it is known."""
         count = over if isinstance(over, int) else len(over) if isinstance(over, Sized) else 0
-        self._heart.expect(self.step + count if count else 0)
+        self.expect_steps(self.step + count if count and not self._accumulation else 0)
         return super().steps(over)
+
+    def expect_steps(self, total: int) -> None:
+        """Lets `kymograph watch` show how many steps the run will have; 0 if that is not known."""
+        self._heart.expect(total)
 
     def finish(self) -> None:
         """Writes the record; for notebooks, where there is no ``with`` block. Nothing can be logged afterwards."""

@@ -15,6 +15,7 @@ from kymograph._probes.layers import ProbedLayer
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
 from kymograph._probes.readings import Key, Number, Row
 
+_Torch = torch.optim.Optimizer
 _AT_ONCE = 512 * 1024
 """Bytes of weights that are copied and read at once: with their copies they fit into a core's cache."""
 
@@ -369,7 +370,9 @@ def optimizers_in(
 ) -> list[torch.optim.Optimizer]:
     """Returns the optimizers given to a probe as a list; raises if one of them is not a torch optimizer."""
     optimizers = [] if given is None else list(given) if isinstance(given, Iterable) else [given]
-    for optimizer in optimizers:
+    for index, optimizer in enumerate(optimizers):
+        while hasattr(optimizer, "param_groups") and isinstance(inner := getattr(optimizer, "optimizer", None), _Torch):
+            optimizers[index] = optimizer = inner  # prepared by Accelerate or wrapped by Lightning: no hook runs there
         if not hasattr(optimizer, "register_step_pre_hook"):
             kind = type(optimizer).__name__
             raise KymographError(f"optimizer must be a torch optimizer, not a {kind}; give the one that it wraps")

@@ -1,0 +1,169 @@
+"""Lightning's training, recorded: a callback that finds model, optimizer, step, seed and logged metrics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from kymograph._experiments.framework_run import FrameworkRun
+
+try:
+    from lightning.pytorch import Callback
+except ModuleNotFoundError as missing:
+    try:
+        from pytorch_lightning import Callback
+    except ModuleNotFoundError:
+        raise missing from None
+
+
+class KymographCallback(Callback):  # type: ignore[misc]
+    """Records every `fit` of a Lightning `Trainer` as a run.
+
+        from kymograph.lightning import KymographCallback
+
+        lightning.seed_everything(3)
+        trainer = lightning.Trainer(max_steps=1000, callbacks=[KymographCallback("mine", arm="adam", every=10)])
+        trainer.fit(module, loader)
+
+    A step is one optimizer step; the activations of all its batches are combined. Metrics that the module logs are
+    series: those of training at their step, averaged over its batches, and those of validation after as many updates.
+    Sanity checks, `validate` and `test` are not part of a step. The record so far is in Lightning's checkpoints: a
+    training that resumes from one continues it.
+
+    Args:
+        study: the name of the experiment, as in `kymograph.record`; so are the next ones.
+        arm: the condition.
+        seed: the replication; default: that of `seed_everything`.
+        config: settings to add to the module's hyperparameters and the trainer's clipping, accumulation and precision.
+        out: the directory that holds the runs.
+        if_exists: what to do if the run is already recorded; with ``skip`` it is trained and not recorded.
+        question: what the experiment asks.
+        headlines: the summary numbers to show in tables, with their labels.
+        **watch: the options of `run.watch`: ``level``, ``every``, ``layers``, ...
+    """
+
+    def __init__(
+        self,
+        study: str,
+        *,
+        arm: str,
+        seed: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        out: str | Path = "runs",
+        if_exists: Literal["error", "skip", "replace"] = "error",
+        question: str = "",
+        headlines: Mapping[str, str] | None = None,
+        **watch: Any,
+    ) -> None:
+        self._record = FrameworkRun(
+            study, arm=arm, seed=seed, config=config, out=out, if_exists=if_exists, question=question,
+            headlines=headlines, watch=watch,
+        )  # fmt: skip
+        self._fitting = False
+        self._trainer: Any = None
+        self._step: int | None = None
+        self._metrics: list[dict[str, Any]] = []
+        self._seen: dict[str, Any] = {}
+
+    @property
+    def state_key(self) -> str:
+        """The name of the record in a checkpoint."""
+        return str(self._generate_state_key(study=self._record.study, arm=self._record.arm))
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Notes whether a checkpoint is loaded to train on."""
+        self._fitting = stage == "fit"
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Keeps the record in a checkpoint for the training that resumes from it."""
+        if self._fitting:
+            self._record.checkpoint = state_dict
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the record so far."""
+        self._end_step()
+        return self._record.state_dict()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Starts the run."""
+        if not trainer.is_global_zero:
+            return
+        seed = os.environ.get("PL_GLOBAL_SEED", "")
+        steps = trainer.estimated_stepping_batches
+        self._trainer, self._step = trainer, None
+        self._metrics, self._seen = [], dict(trainer.logged_metrics)
+        self._record.start(
+            pl_module,
+            trainer.optimizers,
+            seed=int(seed) if seed.isdecimal() else None,
+            config=_hyperparameters(trainer, pl_module),
+            step=trainer.global_step,
+            steps=int(steps) if steps < float("inf") else 0,
+            scaler=getattr(trainer.precision_plugin, "scaler", None),
+            processes=trainer.world_size,
+        )
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        """Begins a step, unless gradients are being accumulated."""
+        if self._step is None and self._record.run is not None:
+            self._step = int(trainer.global_step)
+            self._record.begin_step(self._step)
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        """Ends the step, if the optimizer has made it."""
+        if self._step is not None:
+            self._metrics.append(self._fresh_metrics(trainer))
+            self._end_step()
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        """Records what was logged about the epoch, at its last step."""
+        self._record.log(self._fresh_metrics(trainer), step=trainer.global_step - 1)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        """Records what was logged in validation, after as many updates."""
+        self._record.log(self._fresh_metrics(trainer), step=trainer.global_step)
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        """Writes the record."""
+        self._record.finish()
+        self._trainer = None
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Records that the training failed."""
+        self._record.fail(exception)
+        self._trainer = None
+
+    def _end_step(self) -> None:
+        """Ends the current step, if the optimizer has made it; another callback may save before ours is called."""
+        if self._step is None or self._trainer is None or self._trainer.global_step == self._step:
+            return
+        names = dict.fromkeys(name for metrics in self._metrics for name in metrics)
+        values = {name: [metrics[name] for metrics in self._metrics if name in metrics] for name in names}
+        self._record.log({name: sum(each) / len(each) for name, each in values.items()}, step=self._step)
+        self._record.end_step()
+        self._metrics, self._step = [], None
+
+    def _fresh_metrics(self, trainer: Any) -> dict[str, Any]:
+        """Returns what was logged since the last call: Lightning keeps old values in the same dictionary."""
+        if self._record.run is None:
+            return {}
+        logged = dict(trainer.logged_metrics)
+        fresh = {name: value for name, value in logged.items() if value is not self._seen.get(name)}
+        self._seen = logged
+        return fresh
+
+
+def _hyperparameters(trainer: Any, module: Any) -> dict[str, Any]:
+    """Returns the settings that Lightning knows; the module's hyperparameters keep their names."""
+    return {
+        **dict(getattr(trainer.datamodule, "hparams", {})),
+        **dict(module.hparams),
+        "trainer": {
+            "accumulate_grad_batches": trainer.accumulate_grad_batches,
+            "gradient_clip_val": trainer.gradient_clip_val,
+            "gradient_clip_algorithm": getattr(trainer, "gradient_clip_algorithm", None),
+            "precision": str(trainer.precision),
+        },
+    }
