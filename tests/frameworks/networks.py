@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ class Setup:
     precision: str = "32-true"
     level: str = "standard"
     every: int = 1
-    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def steps_per_epoch(self) -> int:
@@ -37,7 +36,8 @@ class Setup:
         return EPOCHS * self.steps_per_epoch
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        return torch.autocast("cpu", torch.bfloat16) if self.precision == "bf16-mixed" else contextlib.nullcontext()
+        kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
+        return torch.autocast("cpu", kinds[self.precision]) if self.precision in kinds else contextlib.nullcontext()
 
 
 def body() -> nn.Sequential:
@@ -67,6 +67,11 @@ def optimizer_of(network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.AdamW(network.parameters(), lr=1e-2)
 
 
+def scaler(enabled: bool = True) -> torch.amp.GradScaler:
+    """A scaler whose scale changes every other step."""
+    return torch.amp.GradScaler("cpu", init_scale=2.0**10, growth_interval=2, enabled=enabled)
+
+
 class Plain(nn.Module):
     """The network under the name that it has in a Lightning module."""
 
@@ -83,17 +88,20 @@ def plain_loop(out: Path, setup: Setup) -> Plain:
     network = Plain()
     optimizer = optimizer_of(network)
     with ky.record("agreement", arm="plain", seed=3, out=out) as run:
-        run.watch(network, optimizer, level=setup.level, every=setup.every)
+        scaling = scaler(setup.precision == "16-mixed")
+        run.watch(network, optimizer, level=setup.level, every=setup.every, scaler=scaling)
         stream = (batch for _ in range(EPOCHS) for batch in batches())
         for _ in run.steps(setup.steps):
             losses = []
             for _ in range(setup.accumulate):
                 with setup.autocast():
                     loss = network.loss(*next(stream))
-                (loss / setup.accumulate).backward()
+                scaling.scale(loss / setup.accumulate).backward()
                 losses.append(loss.detach())
+            scaling.unscale_(optimizer)
             nn.utils.clip_grad_norm_(network.parameters(), setup.clip)
-            optimizer.step()
+            scaling.step(optimizer)
+            scaling.update()
             optimizer.zero_grad()
             run.log(loss=torch.stack(losses).mean())
     return network

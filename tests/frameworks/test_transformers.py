@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import kymograph as ky
 from tests.frameworks import networks
-from tests.frameworks.networks import BATCH, EPOCHS, Setup, assert_agreement, assert_same_weights, plain_loop
+from tests.frameworks.networks import BATCH, EPOCHS, Setup, assert_agreement, assert_same_weights, plain_loop, run_of
 
 transformers = pytest.importorskip(
     "transformers", reason="transformers is not installed: pip install 'kymograph[hf]'"
@@ -82,3 +83,143 @@ def test_recording_does_not_change_training(tmp_path: Path) -> None:
     trainer(tmp_path / "runs", Setup(), recorded, callback(tmp_path / "runs")).train()
     trainer(tmp_path / "runs", Setup(), bare).train()
     assert all(torch.equal(one, other) for one, other in zip(recorded.parameters(), bare.parameters(), strict=True))
+
+
+# What is recorded
+
+
+def test_what_the_trainer_logs_is_a_series_and_its_arguments_are_settings(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    arguments = {"eval_strategy": "steps", "eval_steps": 6, "eval_on_start": True, "adam_beta2": 0.99}
+    trainer(out, Setup(), Network(), callback(out, config={"width": 16}), **arguments).train()
+    run = run_of(out, "hf")
+    assert run.spec.seed == 3
+    assert run.series["loss"].step.tolist() == [*range(12)]
+    assert run.series["learning_rate"].value.tolist() == [0.01] * 12
+    assert run.series["eval_loss"].step.tolist() == [0, 6, 12], "after as many updates"
+    assert run.series["output_norm"].step.tolist() == [*range(12)], "evaluations are not part of a step"
+    assert run.config["max_grad_norm"] == 0.1 and run.config["adam_beta2"] == 0.99 and run.config["width"] == 16
+    assert not {"output_dir", "seed", "logging_steps", "adam_beta1"} & {*run.config}
+    assert {"train_loss", "total_flos"} <= {*run.summary} and not [name for name in run.summary if "second" in name]
+    assert not [name for name in run.series if name.endswith(("runtime", "second"))] and "epoch" not in run.series
+
+
+def test_evaluating_before_and_after_training_records_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    used = trainer(out, Setup(), Network(), callback(out))
+    used.evaluate()
+    assert not out.exists()
+    used.train()
+    used.evaluate()
+    used.predict(samples())
+    assert "eval_loss" not in run_of(out, "hf").series
+
+
+def test_two_trainings_of_one_run_are_refused_before_the_second_one(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    network = Network()
+    used = trainer(out, Setup(), network, callback(out))
+    used.train()
+    calls = network.calls
+    with pytest.raises(ky.KymographError, match="agreement, hf, seed 3 is already recorded"):
+        used.train()
+    assert network.calls == calls
+
+
+def test_a_run_that_exists_is_trained_and_not_recorded_again(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    out = tmp_path / "runs"
+    trainer(out, Setup(), Network(), callback(out)).train()
+    before = run_of(out, "hf").series["loss"].value
+    trainer(out, Setup(), Network(), callback(out, if_exists="skip")).train()
+    assert "note: agreement, hf, seed 3 is already recorded; this training is not" in capsys.readouterr().err
+    assert run_of(out, "hf").series["loss"].value.tolist() == before.tolist()
+
+
+# How it ends
+
+
+def test_a_training_that_fails_is_a_failed_run_and_can_be_trained_again(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    network = Network()
+    network.fails_at = 7
+    used = trainer(out, Setup(), network, callback(out))
+    with pytest.raises(RuntimeError, match="out of paper"):
+        used.train()
+    (failed,) = ky.Store.open(out).select("agreement").failed
+    assert "out of paper" in str(failed.reason)
+    assert not any(module._forward_hooks for module in network.modules()), "no hook stays"
+    network.fails_at = None
+    used.train()
+    assert run_of(out, "hf").series["loss"].step.tolist() == [*range(12)]
+
+
+def test_an_interrupted_training_is_missing(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+
+    class Interrupting(transformers.TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 3:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trainer(out, Setup(), Network(), callback(out), Interrupting()).train()
+    with pytest.raises(ky.KymographError, match="contains no completed run"):
+        ky.Store.open(out)
+    assert not [*out.rglob("*.recording")], "the lock is given back"
+    trainer(out, Setup(), Network(), callback(out)).train()
+    assert run_of(out, "hf").series["loss"].step.tolist() == [*range(12)]
+
+
+# Resuming
+
+
+@pytest.mark.parametrize("failing_call, resumed_step", [(15, 4), (20, 8)])
+def test_a_resumed_training_has_the_record_of_an_uninterrupted_one(
+    failing_call: int, resumed_step: int, tmp_path: Path
+) -> None:
+    """It resumes in the middle of an epoch, from a checkpoint some steps before the failure."""
+    out = tmp_path / "runs"
+    plain = plain_loop(out, Setup())
+    network = Network()
+    network.fails_at = failing_call
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    with pytest.raises(RuntimeError, match="out of paper"):
+        trainer(out, Setup(), network, callback(out), **saving).train()
+    resumed = Network()
+    trainer(out, Setup(), resumed, callback(out), **saving).train(resume_from_checkpoint=True)
+    assert_same_weights(plain, resumed)
+    assert_agreement(out, "plain", "hf")
+    assert f"resumed at step {resumed_step} from a checkpoint" in run_of(out, "hf").notes
+
+
+def test_resuming_with_other_settings_is_noted(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    trainer(out, Setup(), Network(), callback(out), **saving, max_steps=4).train()
+    folder = tmp_path / "checkpoints" / "checkpoint-4"
+    trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=str(folder))
+    longer = max(ky.Store.open(out).select("agreement", arms=["hf"]).finished, key=lambda run: len(run.series["loss"].step))
+    assert longer.series["loss"].step.tolist() == [*range(12)]
+    assert "resumed at step 4 from a checkpoint that differs in max_steps (4, now -1)" in longer.notes
+
+
+def test_a_checkpoint_without_a_record_is_noted(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    trainer(out, Setup(), Network(), **saving, max_steps=4).train()
+    trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=True)
+    run = run_of(out, "hf")
+    assert run.series["output_norm"].step.tolist() == [*range(4, 12)]
+    assert "the training began at step 4; steps 0 to 3 are not in the record" in run.notes
+
+
+def test_a_damaged_record_in_a_checkpoint_is_one_sentence(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    trainer(out, Setup(), Network(), callback(out), **saving, max_steps=4).train()
+    path = tmp_path / "checkpoints" / "checkpoint-4" / "kymograph.safetensors"
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], b"x" * 1000):
+        path.write_bytes(damaged)
+        with pytest.raises(ky.KymographError, match=r"kymograph\.safetensors cannot be read; delete it"):
+            trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=True)

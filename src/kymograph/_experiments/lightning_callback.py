@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from torch import Tensor
+
 from kymograph._experiments.framework_run import FrameworkRun
 
 try:
@@ -146,13 +148,22 @@ class KymographCallback(Callback):  # type: ignore[misc]
         self._metrics, self._step = [], None
 
     def _fresh_metrics(self, trainer: Any) -> dict[str, Any]:
-        """Returns what was logged since the last call: Lightning keeps old values in the same dictionary."""
+        """Returns what was logged since the last call: Lightning keeps old values in the same dictionary.
+
+        A value is old if it has the memory of the one that we hold, which Lightning hands out in new tensors.
+        """
         if self._record.run is None:
             return {}
-        logged = dict(trainer.logged_metrics)
-        fresh = {name: value for name, value in logged.items() if value is not self._seen.get(name)}
-        self._seen = logged
-        return fresh
+        before, self._seen = self._seen, dict(trainer.logged_metrics)
+        return {
+            name: value
+            for name, value in self._seen.items()
+            if name not in before or _address(value) != _address(before[name])
+        }
+
+
+def _address(value: Any) -> int:
+    return value.data_ptr() if isinstance(value, Tensor) else id(value)
 
 
 def _hyperparameters(trainer: Any, module: Any) -> dict[str, Any]:
