@@ -90,6 +90,16 @@ class RunSummary(dict[str, Any]):
         self.update(values)
 
 
+class _Updates:
+    """How many updates the optimizers of a run's networks have made."""
+
+    made = 0
+
+    def count(self, *_: Any) -> None:
+        """Counts an update; the hook of an optimizer."""
+        self.made += 1
+
+
 class ActiveRun:
     """One run of a study, as given to a study's training function and by ``with ky.record(...)``.
 
@@ -142,6 +152,8 @@ class ActiveRun:
         self._state: dict[str, Any] | None = None
         self._items = self._first = 0
         self._open = False
+        self._updates, self._updates_before = _Updates(), 0
+        self._handles: list[Any] = []
         self._begun = self._training = self._resumed = False
         self._notes_before = 0
         self._every: int | None = None
@@ -201,17 +213,21 @@ class ActiveRun:
         accumulation, `steps` counts the batches up to the next update as one step.
         """
         from kymograph._probes.probe import Probe
+        from kymograph._probes.weights import optimizers_in
 
-        optimizers = list(optimizer) if isinstance(optimizer, Iterable) else [optimizer]
+        optimizers = [] if optimizer is None else list(optimizer) if isinstance(optimizer, Iterable) else [optimizer]
         prepared = [one for one in optimizers if hasattr(one, "gradient_state")]
         for scaler in [one.scaler for one in prepared if one.scaler is not None][:1]:
             options.setdefault("scaler", scaler)
-        probe = Probe(model, None if optimizer is None else optimizers, every=every, **options)
+        optimizers = optimizers_in(optimizers)
+        probe = Probe(model, optimizers or None, every=every, **options)
         run = weakref.ref(self)  # a run that nobody refers to ends by itself
         probe.say = lambda note: None if (this := run()) is None else this._print(note)
         probe.attach()
         self._probes.append(probe)
         self._accumulation += [one.gradient_state for one in prepared]
+        count = self._updates.count  # not a method of the run: an optimizer must not keep it alive
+        self._handles += [one.register_step_post_hook(count) for one in optimizers]
         return probe
 
     def resumable(self, *, every: int | None = None, **objects: Resumable) -> None:
@@ -294,6 +310,7 @@ class ActiveRun:
         [0, 1, 2]
         """
         self.step, self._open = step, True
+        self._updates_before = self._updates.made
         for probe in self._probes:
             probe.begin(step)
 
@@ -313,13 +330,18 @@ class ActiveRun:
             probe.abandon()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the record so far, for the checkpoints of a framework: tensors, and the rest as a text.
+        """Returns the record so far, for a checkpoint that holds weights and optimizer too: tensors, and a text.
 
-        `load_state_dict` restores it in a run whose weights and optimizer that framework restores.
+        `load_state_dict` restores it in a run whose weights and optimizer are restored. A step counts once its
+        optimizer has made the update, so that both agree wherever in the loop a checkpoint is written.
         """
-        settings = {"arm": self.arm, "seed": self.seed, **self.config}
-        tensors, shape = flatten({**self._record(), "settings": settings})
-        return {"step": self.step, "record": json.dumps(shape, allow_nan=False), "tensors": tensors}
+        record = {**self._record(), "settings": {"arm": self.arm, "seed": self.seed, **self.config}}
+        if self._open and self._updates.made > self._updates_before:
+            for probe in self._probes:
+                probe.end()
+            record |= {"step": self.step + 1, "items": self._items + 1, "probes": [one.state() for one in self._probes]}
+        tensors, shape = flatten(record)
+        return {"step": record["step"], "record": json.dumps(shape, allow_nan=False), "tensors": tensors}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` returned, after the networks are watched; the run goes on with the next step.
@@ -352,6 +374,7 @@ class ActiveRun:
                 f"{self._path} to start over"
             )
         series = self._logged.series()
+        self._remove_hooks()
         for probe in self._probes:
             probe.detach()
             for name, measured in probe.series().items():
@@ -367,9 +390,15 @@ class ActiveRun:
 
     def close(self) -> None:
         """Detaches the probes of a run that ended in an error."""
+        self._remove_hooks()
         for probe in self._probes:
             with contextlib.suppress(Exception):
                 probe.detach()
+
+    def _remove_hooks(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
 
     def _tick(self, steps: int, last: bool = False) -> None:
         self._ticks += steps
