@@ -6,17 +6,22 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Containers often set it; every test process would then compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: verdicts demo test test-all check bench bench-engines bench-modes bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
+.PHONY: verdicts demo test test-all test-frameworks check bench bench-engines bench-modes bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --dir runs/reproduce
 
 test: .venv/installed-test
-	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar and not slurm"
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow and not cifar and not slurm and not frameworks"
 
 test-all: .venv/installed-test
-	$(BIN)/pytest -n 2 -m "not cifar and not slurm"
+	$(BIN)/pytest -n 2 -m "not cifar and not slurm and not frameworks"
 	$(BIN)/pytest -m slurm
+
+# With Lightning, transformers and Accelerate, whose versions .ci/frameworks.txt pins; torch stays at its pin.
+test-frameworks: .venv/installed-test
+	$(INSTALL) -r .ci/frameworks.txt
+	$(BIN)/pytest -n 2 -m frameworks
 
 check: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -30,7 +30,9 @@ ROOT = Path(__file__).parent.parent
 HOWTO = ROOT / "docs" / "howto"
 SOURCES = ROOT / "src" / "kymograph", ROOT / "src" / "kymograph_studies"
 PARTS = sorted(path.name for path in HOWTO.glob("add-a*.md"))
+FRAMEWORKS_PAGE, FRAMEWORKS = "docs/howto/frameworks.md", ("lightning", "torchmetrics", "transformers", "accelerate")
 GUIDES = sorted(f"docs/howto/{path.name}" for path in HOWTO.glob("*.md") if path.name not in PARTS)
+GUIDES.remove(FRAMEWORKS_PAGE)
 STUDY_PAGES = sorted(f"docs/studies/{path.name}" for path in (ROOT / "docs" / "studies").glob("*.md"))
 STUDY_PAGE = "add-a-study.md"
 SETTINGS: dict[str, dict[str, Any]] = {  # in which a study shows everything and takes no time
@@ -169,9 +171,18 @@ def csv_results(workspace: Path) -> None:
             pytest.param(page, marks=pytest.mark.slow)
             for page in ("docs/tutorial.md", "docs/clusters.md", *GUIDES, "docs/gallery.md", *STUDY_PAGES)
         ),
+        pytest.param(
+            FRAMEWORKS_PAGE,
+            marks=[
+                pytest.mark.frameworks,
+                *(pytest.mark.filterwarnings(f"ignore::Warning:{package}.*") for package in FRAMEWORKS),
+            ],
+        ),
     ],
 )
 def test_what_a_page_says_works(name: str, workspace: Path) -> None:
+    for package in FRAMEWORKS if name == FRAMEWORKS_PAGE else ():
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'kymograph[lightning,hf]'")
     page = ROOT / name
     found = blocks(page)
     if name.startswith("docs/howto/"):

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGE, SCIENCE = (Path(package.__file__).parent for package in (kymograph, kymograph_studies))
 EXTENSIONS = ("engines", "figures", "formats", "panels", "parts", "quantities", "studies", "verbs")
 """The modules that authors of parts import from, named after the kinds of parts."""
+FRAMEWORKS = {
+    "lightning": ("lightning", "pytorch_lightning", "torchmetrics"),
+    "hf": ("transformers", "accelerate"),
+}
+"""The modules with a callback for a framework, and the packages of that framework."""
 SLOW = {"audit"}
 """Names whose example trains a network."""
 STUDY = '''
@@ -133,6 +139,36 @@ def test_the_example_of_every_module_for_authors_holds_and_uses_all_its_names(na
         for label, docstring, holder in documented(key, value) if own else ():
             if ">>> " in docstring and (inspect.isclass(value) or inspect.isfunction(value)):
                 assert execute(docstring, label, vars(inspect.getmodule(holder))), label
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_example_of_every_module_for_a_framework_holds(name: str, beside: Path) -> None:
+    for package in FRAMEWORKS[name]:
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'kymograph[{name}]'")
+    with warnings.catch_warnings():
+        for package in FRAMEWORKS[name]:
+            warnings.filterwarnings("ignore", module=rf"{package}\b")
+        assert execute(extension(name).__doc__ or "", name)
+
+
+@pytest.mark.parametrize(("name", "package"), [("lightning", "lightning"), ("hf", "transformers")])
+def test_without_a_framework_its_callback_says_what_to_install(name: str, package: str) -> None:
+    code = f"""
+import sys
+for missing in ("lightning", "pytorch_lightning", "transformers"):
+    sys.modules[missing] = None
+import kymograph.{name} as module
+assert "torch" not in sys.modules
+try:
+    module.KymographCallback
+except module.__getattr__.__globals__["KymographError"] as error:
+    print(error)
+"""
+    assert after(code) == (
+        f"kymograph.{name}.KymographCallback needs the package {package}, which is not installed; install it with "
+        f"`pip install {package}`"
+    )
 
 
 def test_the_example_at_the_top_holds(beside: Path) -> None:
@@ -246,7 +282,7 @@ def test_a_module_for_authors_needs_no_torch(name: str) -> None:
 
 def test_every_module_that_is_not_for_authors_is_private() -> None:
     modules = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
-    assert {name for name in modules if not name.startswith("_")} == set(EXTENSIONS)
+    assert {name for name in modules if not name.startswith("_")} == {*EXTENSIONS, *FRAMEWORKS}
 
 
 def test_no_room_has_the_name_of_a_public_function() -> None:

@@ -35,9 +35,19 @@ class Setup:
     def steps(self) -> int:
         return EPOCHS * self.steps_per_epoch
 
+    @property
+    def watch(self) -> dict[str, Any]:
+        """The options of the probe; ``deep`` has quantities of the whole network, on the first batch."""
+        whole = {"loss": fixed_loss, "batch": next(batches())} if self.level == "deep" else {}
+        return {"level": self.level, "every": self.every, **whole}
+
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         kinds = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
         return torch.autocast("cpu", kinds[self.precision]) if self.precision in kinds else contextlib.nullcontext()
+
+
+DEFAULT = Setup()
+SETUPS = [DEFAULT, Setup(accumulate=1), Setup(precision="bf16-mixed"), Setup(every=4), Setup(level="deep", every=3)]
 
 
 def body() -> nn.Sequential:
@@ -89,7 +99,7 @@ def plain_loop(out: Path, setup: Setup) -> Plain:
     optimizer = optimizer_of(network)
     with ky.record("agreement", arm="plain", seed=3, out=out) as run:
         scaling = scaler(setup.precision == "16-mixed")
-        run.watch(network, optimizer, level=setup.level, every=setup.every, scaler=scaling)
+        run.watch(network, optimizer, scaler=scaling, **setup.watch)
         stream = (batch for _ in range(EPOCHS) for batch in batches())
         for _ in run.steps(setup.steps):
             losses = []
@@ -107,6 +117,10 @@ def plain_loop(out: Path, setup: Setup) -> Plain:
     return network
 
 
+def fixed_loss(network: Any, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return nn.functional.cross_entropy(network.body(batch[0]), batch[1])
+
+
 def run_of(out: Path, arm: str) -> ky.StoredRun:
     """Returns the one finished run of an arm."""
     (run,) = ky.Store.open(out).select("agreement", arms=[arm]).finished
@@ -117,7 +131,7 @@ def assert_agreement(out: Path, one: str, other: str, tolerance: float = 1e-6, n
     """Checks that two arms have the same series at the same steps and sites, with the same values."""
     left, right = run_of(out, one).series, run_of(out, other).series
     compared = names or set(left)
-    assert compared <= set(left) and compared <= set(right), (set(left) ^ set(right))
+    assert compared <= set(left) and compared <= set(right), set(left) ^ set(right)
     for name in sorted(compared):
         ours, theirs = left[name], right[name]
         assert ours.step.tolist() == theirs.step.tolist(), name

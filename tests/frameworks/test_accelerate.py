@@ -12,7 +12,17 @@ from torch import nn
 
 import kymograph as ky
 from tests.frameworks import networks
-from tests.frameworks.networks import BATCH, EPOCHS, Plain, Setup, assert_agreement, assert_same_weights, plain_loop, run_of
+from tests.frameworks.networks import (
+    BATCH,
+    EPOCHS,
+    SETUPS,
+    Plain,
+    Setup,
+    assert_agreement,
+    assert_same_weights,
+    plain_loop,
+    run_of,
+)
 
 accelerate = pytest.importorskip("accelerate", reason="Accelerate is not installed: pip install accelerate")
 pytestmark = [pytest.mark.frameworks, pytest.mark.filterwarnings("ignore::Warning:accelerate.*")]
@@ -48,7 +58,7 @@ def train(
     constant = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda _: 1.0)
     network, optimizer, batches, scheduler = accelerator.prepare(network, optimizer, loader(), constant)
     with ky.record("agreement", arm="accelerate", seed=3, out=out) as run:
-        run.watch(network, optimizer, level=setup.level, every=setup.every)
+        run.watch(network, optimizer, **setup.watch)
         accelerator.register_for_checkpointing(run)
         if resume:
             accelerator.load_state(str(checkpoints / f"{resume}"))
@@ -78,7 +88,7 @@ def train(
     return accelerator.unwrap_model(network)
 
 
-@pytest.mark.parametrize("setup", [Setup(), Setup(accumulate=1), Setup(precision="bf16-mixed"), Setup(every=4)])
+@pytest.mark.parametrize("setup", SETUPS)
 def test_the_plain_loop_and_accelerate_agree(setup: Setup, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     plain = plain_loop(out, setup)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,17 @@ from torch import Tensor, nn
 
 import kymograph as ky
 from tests.frameworks import networks
-from tests.frameworks.networks import BATCH, EPOCHS, Setup, assert_agreement, assert_same_weights, plain_loop, run_of
+from tests.frameworks.networks import (
+    BATCH,
+    DEFAULT,
+    EPOCHS,
+    SETUPS,
+    Setup,
+    assert_agreement,
+    assert_same_weights,
+    plain_loop,
+    run_of,
+)
 
 lightning = pytest.importorskip("lightning", reason="Lightning is not installed: pip install 'kymograph[lightning]'")
 pytestmark = [
@@ -51,11 +60,11 @@ def loader() -> torch.utils.data.DataLoader[Any]:
     return torch.utils.data.DataLoader(networks.data(), batch_size=BATCH)  # type: ignore[arg-type]
 
 
-def callback(out: Path, setup: Setup = Setup(), arm: str = "lightning", **options: Any) -> Any:
+def callback(out: Path, setup: Setup = DEFAULT, arm: str = "lightning", **options: Any) -> Any:
     from kymograph.lightning import KymographCallback
 
     lightning.seed_everything(3, verbose=False)
-    return KymographCallback("agreement", arm=arm, out=out, level=setup.level, every=setup.every, **options)
+    return KymographCallback("agreement", arm=arm, out=out, **setup.watch, **options)
 
 
 def trainer(out: Path, setup: Setup, *callbacks: Any, **options: Any) -> Any:
@@ -67,7 +76,7 @@ def trainer(out: Path, setup: Setup, *callbacks: Any, **options: Any) -> Any:
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("setup", [Setup(), Setup(accumulate=1), Setup(precision="bf16-mixed"), Setup(every=4)])
+@pytest.mark.parametrize("setup", SETUPS)
 def test_the_plain_loop_and_lightning_agree(setup: Setup, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     network = plain_loop(out, setup)
@@ -229,7 +238,7 @@ def test_an_interrupted_training_is_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [True, False])
 def test_a_resumed_training_has_the_record_of_an_uninterrupted_one(first: bool, tmp_path: Path) -> None:
-    """It resumes from the end of the first epoch, two steps before the failure, wherever the callback is in the list."""
+    """It resumes from the end of the first epoch, two steps before the failure, in either order of callbacks."""
     from lightning.pytorch.callbacks import ModelCheckpoint
 
     out = tmp_path / "runs"

@@ -1,4 +1,4 @@
-"""The training of transformers' Trainer, recorded by a callback: it agrees with a plain loop, resumes and fails well."""
+"""The training of transformers' Trainer, recorded by a callback: it agrees with a plain loop, and resumes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ from torch import Tensor, nn
 
 import kymograph as ky
 from tests.frameworks import networks
-from tests.frameworks.networks import BATCH, EPOCHS, Setup, assert_agreement, assert_same_weights, plain_loop, run_of
-
-transformers = pytest.importorskip(
-    "transformers", reason="transformers is not installed: pip install 'kymograph[hf]'"
+from tests.frameworks.networks import (
+    BATCH,
+    DEFAULT,
+    EPOCHS,
+    SETUPS,
+    Setup,
+    assert_agreement,
+    assert_same_weights,
+    plain_loop,
+    run_of,
 )
+
+transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'kymograph[hf]'")
 pytestmark = [
     pytest.mark.frameworks,
     pytest.mark.filterwarnings("ignore::Warning:transformers.*"),
@@ -42,10 +50,10 @@ def samples() -> list[dict[str, Tensor]]:
     return [{"x": x, "labels": y} for x, y in networks.data()]
 
 
-def callback(out: Path, setup: Setup = Setup(), arm: str = "hf", **options: Any) -> Any:
+def callback(out: Path, setup: Setup = DEFAULT, arm: str = "hf", **options: Any) -> Any:
     from kymograph.hf import KymographCallback
 
-    return KymographCallback("agreement", arm=arm, out=out, level=setup.level, every=setup.every, **options)
+    return KymographCallback("agreement", arm=arm, out=out, **setup.watch, **options)
 
 
 class InOrder(transformers.Trainer):
@@ -68,7 +76,7 @@ def trainer(out: Path, setup: Setup, network: nn.Module, *callbacks: Any, **opti
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("setup", [Setup(), Setup(accumulate=1), Setup(precision="bf16-mixed"), Setup(every=4)])
+@pytest.mark.parametrize("setup", SETUPS)
 def test_the_plain_loop_and_transformers_agree(setup: Setup, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     plain = plain_loop(out, setup)
@@ -198,7 +206,9 @@ def test_resuming_with_other_settings_is_noted(tmp_path: Path) -> None:
     trainer(out, Setup(), Network(), callback(out), **saving, max_steps=4).train()
     folder = tmp_path / "checkpoints" / "checkpoint-4"
     trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=str(folder))
-    longer = max(ky.Store.open(out).select("agreement", arms=["hf"]).finished, key=lambda run: len(run.series["loss"].step))
+    longer = max(
+        ky.Store.open(out).select("agreement", arms=["hf"]).finished, key=lambda run: len(run.series["loss"].step)
+    )
     assert longer.series["loss"].step.tolist() == [*range(12)]
     assert "resumed at step 4 from a checkpoint that differs in max_steps (4, now -1)" in longer.notes
 
