@@ -66,7 +66,7 @@ def test_steps_begun_from_outside_are_those_of_a_loop(tmp_path: Path) -> None:
     with other.record(tmp_path, "outside") as run:
         for step in range(5):
             run.begin_step(step)
-            run.log(loss=other.update(step), step=step)
+            run.log(loss=other.update(step))
             run.end_step()
     assert_same(tmp_path, "loop", "outside")
 

@@ -19,6 +19,7 @@ from kymograph import _streams as streams
 from kymograph._errors import KymographError
 from kymograph._experiments.global_generators import global_state, restore_global_state, seeded
 from kymograph._experiments.logged_series import LoggedSeries
+from kymograph._io.documents import parse_json
 from kymograph._io.writing import make_directory
 from kymograph._rounding import number_text
 from kymograph._runs.provenance import accelerator
@@ -189,7 +190,7 @@ class ActiveRun:
         if values is not None and not isinstance(values, Mapping):
             raise KymographError("run.log takes numbers by name, e.g. run.log(loss=loss), and the step as step=...")
         if step is None:
-            if not self._looping:
+            if not self._looping and not self._open:
                 step = self._logged_without_loop
                 self._logged_without_loop += 1
             else:
@@ -350,7 +351,7 @@ class ActiveRun:
         resumed, and which settings differ from those of its earlier start.
         """
         try:
-            saved = unflatten(json.loads(state["record"]), state["tensors"])
+            saved = unflatten(parse_json(state["record"].encode()), state["tensors"])
             settings, step = dict(saved["settings"]), int(saved["step"])
             if len(saved["probes"]) != len(self._probes):
                 raise KymographError(
