@@ -41,7 +41,7 @@ class Training:
     def record(self, out: Path, arm: str = "sgd", **options: Any) -> RecordedRun:
         run = ky.record("framework", arm=arm, seed=42, out=out, **options)
         assert isinstance(run, RecordedRun)
-        run.watch(self.network, self.optimizer, level="standard")
+        run.watch(self.network, self.optimizer, level="standard", every=1)
         return run
 
 
@@ -172,7 +172,7 @@ def test_a_prepared_optimizer_says_where_a_step_ends(resume: bool, tmp_path: Pat
         training, state = Training(), SimpleNamespace(sync_gradients=True)
         optimizer = Prepared(training.optimizer, state)
         with ky.record("framework", arm="prepared", seed=42, out=tmp_path) as run:
-            run.watch(training.network, optimizer, level="standard")
+            run.watch(training.network, optimizer, level="standard", every=1)
             run.resumable(every=1, network=training.network, optimizer=training.optimizer)
             for batch in run.steps(8):
                 if batch == fails_at:
@@ -199,7 +199,7 @@ def test_a_training_that_cannot_be_watched_is_a_failed_run(tmp_path: Path) -> No
 
 def test_a_framework_that_begins_again_records_once(tmp_path: Path) -> None:
     """As transformers does with a smaller batch when memory has run out."""
-    record, training = FrameworkRun("framework", arm="sgd", out=tmp_path), Training()
+    record, training = FrameworkRun("framework", arm="sgd", out=tmp_path, watch={"every": 1}), Training()
     for steps in (1, 3):
         record.start(training.network, training.optimizer, seed=42, config={}, step=0, steps=3)
         for step in range(steps):
@@ -216,7 +216,7 @@ def test_a_record_that_is_ahead_of_the_training_is_not_continued(tmp_path: Path)
         for step in run.steps(5):
             training.update(step)
         state = run.state_dict()
-    record = FrameworkRun("framework", arm="sgd", out=tmp_path)
+    record = FrameworkRun("framework", arm="sgd", out=tmp_path, watch={"every": 1})
     record.checkpoint = state
     record.start(training.network, training.optimizer, seed=42, config={}, step=3, steps=4)
     record.begin_step(3)

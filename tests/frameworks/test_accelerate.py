@@ -117,7 +117,7 @@ def test_a_prepared_optimizer_brings_its_scaler(tmp_path: Path) -> None:
     network = Network()
     network, optimizer, batches = accelerator.prepare(network, networks.optimizer_of(network), loader())
     with ky.record("agreement", arm="accelerate", seed=3, out=out) as run:
-        run.watch(network, optimizer, level=setup.level)
+        run.watch(network, optimizer, **setup.watch)
         for x, y in run.steps([batch for _ in range(EPOCHS) for batch in batches]):
             with setup.autocast():
                 loss = network.loss(x, y)

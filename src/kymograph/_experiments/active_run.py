@@ -195,7 +195,7 @@ class ActiveRun:
                 self._logged_without_loop += 1
             else:
                 step = self.step
-        if self._probes and not self._looping:
+        if self._probes and not self._looping and not self._open:
             self._say_unused({**(values or {}), **named})
         if values and named and (twice := values.keys() & named.keys()):
             raise KymographError(f"{min(twice)} is logged twice in one call; give it once")
@@ -210,7 +210,9 @@ class ActiveRun:
         """Measures the network every ``every`` steps of `steps`, the first one included.
 
         The options are those of `kymograph.Probe`. If nothing can be measured, or not at all layers, the first measured
-        step prints why and notes it in the record. An optimizer that Accelerate has prepared knows its GradScaler, and where a step ends: with gradient
+        step prints why and notes it in the record.
+
+        An optimizer that Accelerate has prepared knows its GradScaler, and where a step ends: with gradient
         accumulation, `steps` counts the batches up to the next update as one step.
         """
         from kymograph._probes.probe import Probe
