@@ -107,8 +107,8 @@ def test_what_the_trainer_logs_is_a_series_and_its_arguments_are_settings(tmp_pa
     assert run.series["eval_loss"].step.tolist() == [0, 6, 12], "after as many updates"
     assert run.series["output_norm"].step.tolist() == [*range(12)], "evaluations are not part of a step"
     assert run.config["max_grad_norm"] == 0.1 and run.config["adam_beta2"] == 0.99 and run.config["width"] == 16
-    assert not {"output_dir", "seed", "logging_steps", "adam_beta1"} & {*run.config}
-    assert {"train_loss", "total_flos"} <= {*run.summary} and not [name for name in run.summary if "second" in name]
+    assert not {"output_dir", "seed", "logging_steps", "adam_beta1", "activation_checkpointing"} & {*run.config}
+    assert {*run.summary} == {"total_flos"}, "no timing, and no mean that depends on where the training was resumed"
     assert not [name for name in run.series if name.endswith(("runtime", "second"))] and "epoch" not in run.series
 
 

@@ -117,6 +117,7 @@ class KymographCallback(TrainerCallback):  # type: ignore[misc]
         if self._record.run is None:
             return
         if "train_runtime" in (logs or {}):
+            numbers.pop("train_loss", None)  # of a resumed training, the mean since it was resumed
             self._record.run.summary.update(numbers)
             return
         evaluation = {name: value for name, value in numbers.items() if name.startswith("eval_")}
@@ -141,7 +142,9 @@ class KymographCallback(TrainerCallback):  # type: ignore[misc]
 
 def _settings(args: Any) -> dict[str, Any]:
     defaults = {name: field.default for name, field in type(args).__dataclass_fields__.items()}
-    changed = [name for name in _SETTINGS_IF_CHANGED if getattr(args, name, None) != defaults.get(name)]
+    changed = [
+        name for name in _SETTINGS_IF_CHANGED if (getattr(args, name, None) or None) != (defaults.get(name) or None)
+    ]
     return {name: getattr(args, name) for name in (*_SETTINGS, *changed) if hasattr(args, name)}
 
 
