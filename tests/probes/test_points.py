@@ -523,3 +523,36 @@ def test_a_run_watches_with_its_scaler(tmp_path: Path) -> None:
     plain, scaled_run = (one.series for one in ky.Store.open(tmp_path).finished)
     for name in LEVEL:
         np.testing.assert_allclose(scaled_run[name].value, plain[name].value, rtol=1e-6, err_msg=name)
+
+
+def _train_in_two_processes(rank: int, meeting: str, results: str) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    net = nn.parallel.DistributedDataParallel(made(), bucket_cap_mb=1e-4)  # a bucket per parameter
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    mine = slice(6 * rank, 6 * rank + 6)
+    with ky.Probe(net, optimizer, [RAW, CLIPPED], every=1) as probe:
+        for step in range(2):
+            with probe.step(step):
+                optimizer.zero_grad()
+                loss_of(net, (X[mine], Y[mine])).backward()
+                optimizer.step()
+    np.savez(f"{results}/{rank}.npz", **{name: series.value for name, series in probe.series().items()})
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_gradients_are_read_after_they_have_been_averaged_over_processes(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(_train_in_two_processes, (str(tmp_path / "meeting"), str(tmp_path)), nprocs=2)
+    net = made()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    with ky.Probe(net, optimizer, [RAW], every=1) as probe:
+        for step in range(2):
+            with probe.step(step):
+                optimizer.zero_grad()
+                loss_of(net, (X, Y)).backward()
+                optimizer.step()
+    for rank in range(2):
+        with np.load(tmp_path / f"{rank}.npz") as found:
+            for name in (RAW, CLIPPED):
+                np.testing.assert_allclose(found[name], probe.series()[RAW].value, rtol=1e-5, err_msg=name)
