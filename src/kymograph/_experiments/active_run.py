@@ -303,7 +303,7 @@ class ActiveRun:
         >>> model = torch.nn.Linear(4, 1)
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         >>> with ky.record("callbacks", arm="sgd", seed=42) as run:
-        ...     probe = run.watch(model, optimizer)
+        ...     probe = run.watch(model, optimizer, every=1)
         ...     for step in range(3):
         ...         run.begin_step(step)
         ...         model(torch.ones(2, 4)).mean().backward()

@@ -315,7 +315,6 @@ class Probe:
 
     def say_unused(self) -> None:
         """Says, once, that training goes on and no step was begun, if that is so."""
-        self._stop_waiting()
         if self._is_unused and not self._said_unused:
             self._said_unused = True
             self.say(NO_STEP)
@@ -434,7 +433,7 @@ class Probe:
         self._waiting = []
 
     def _after_unmeasured_update(self, *_: Any) -> None:
-        self.say_unused()
+        self.say_unused()  # the hook stays: torch iterates over an optimizer's hooks while it calls them
 
     def _say_new_notes(self) -> None:
         notes = list(self._session.notes.values())
