@@ -331,6 +331,20 @@ def test_watching_without_steps_is_said_as_soon_as_training_shows(
     assert [note for note in stored.notes if "no step was begun" in note]
 
 
+def test_an_unused_probe_leaves_other_hooks_of_the_optimizer_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """It used to remove its own hook while hooks ran, which raised "OrderedDict mutated during iteration"."""
+    model = made("in-place")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    updates = []
+    with ky.Probe(model, optimizer):
+        optimizer.register_step_post_hook(lambda *_: updates.append(1))
+        for _ in range(3):
+            loss_of(model, (X, Y)).backward()
+            optimizer.step()
+    assert len(updates) == 3 and capsys.readouterr().err.count("no step was begun") == 1
+    assert len(optimizer._optimizer_step_post_hooks) == 1
+
+
 def test_a_run_that_logs_before_its_loop_and_one_that_exists_say_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
