@@ -17,7 +17,7 @@ from torch import nn
 import kymograph as ky
 from kymograph._errors import KymographError
 from kymograph._experiments import active_run, recorded_loop
-from kymograph._experiments.active_run import constructed
+from kymograph._experiments.construction import constructed
 from kymograph._runs import resume
 
 ROOT = Path(__file__).parents[2]

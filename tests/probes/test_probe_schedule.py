@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kymograph._probes.probe import Schedule
+from kymograph._probes.schedule import Schedule
 
 
 class Clock:

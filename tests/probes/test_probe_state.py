@@ -11,7 +11,7 @@ from torch import nn
 
 import kymograph as ky
 from kymograph._errors import KymographError
-from kymograph._probes.probe import Schedule
+from kymograph._probes.schedule import Schedule
 from kymograph._runs.resume import flatten, unflatten
 from tests.probes.awkward import X, Y, loss_of, made
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-import numpy as np
 import torch
 
 from kymograph import _streams as streams
 from kymograph._errors import KymographError
+from kymograph._experiments.construction import Resumable, constructed, plain_value
 from kymograph._experiments.global_generators import global_state, restore_global_state, seeded
 from kymograph._experiments.logged_series import LoggedSeries
 from kymograph._io.documents import parse_json
@@ -42,25 +41,10 @@ SAVING_SHARE = 0.02
 """The largest share of the time that saving may take."""
 TICK_EVERY = 0.2
 """The least number of seconds between two progress reports."""
-MOST_ITEMS = 64
-"""The most items of a list that are compared one by one; a longer one is data, like a tensor."""
 _seen: weakref.WeakKeyDictionary[Any, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 """How each resumable object was constructed, by the run that it was first registered with and its name there."""
 _trained: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
 """The runs that have trained a resumable object in this process."""
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-
-
-class Resumable(Protocol):
-    """Anything whose state can be saved and restored: a module, an optimizer, a scheduler, a scaler."""
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Returns the state."""
-        ...
-
-    def load_state_dict(self, state: Any) -> Any:
-        """Restores the state, in place."""
-        ...
 
 
 class RunSummary(dict[str, Any]):
@@ -437,7 +421,7 @@ class ActiveRun:
         return {
             "threads": torch.get_num_threads(),
             "device": self.device.type,
-            **{f"{name} of the device": _plain(value) for name, value in settings.items()},
+            **{f"{name} of the device": plain_value(value) for name, value in settings.items()},
             **{name: value for part in self._constructed.values() for name, value in part.items()},
             **{f"quantities of probe {number}": ", ".join(one.names) for number, one in enumerate(self._probes, 1)},
         }
@@ -546,66 +530,3 @@ class ActiveRun:
             restore_global_state(state["random"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise KymographError(f"the state on disk does not fit the resumable objects; {start_over}") from error
-
-
-def constructed(name: str, item: Resumable) -> dict[str, Any]:
-    """Returns by name what a resumable object was constructed with, as far as the object itself tells.
-
-    That is its type, the numbers and texts of its state, and the shapes of its tensors; of a module also its layers and
-    which of its parameters are frozen; of an optimizer also tensors that are hyperparameters. Initial weights do not
-    count: a loop that draws them without a seed may resume.
-
-    >>> constructed("optimizer", torch.optim.SGD([torch.zeros(3)], lr=0.1))["lr of optimizer"]
-    0.1
-    """
-    found: dict[str, Any] = {f"type of {name}": f"{type(item).__module__}.{type(item).__qualname__}"}
-    if isinstance(item, torch.optim.Optimizer):
-        for number, group in enumerate(item.param_groups, start=1):
-            whose = name if len(item.param_groups) == 1 else f"group {number} of {name}"
-            sizes = [one.numel() for one in group["params"]]
-            found[f"parameters of {whose}"] = f"{sum(sizes)} in {len(sizes)} tensors"
-            for key, value in group.items():
-                if key != "params":
-                    found |= _leaves(value, f"{key}{{}} of {whose}", hyperparameters=True)
-        return found
-    if isinstance(item, torch.nn.Module):
-        for path, layer in item.named_modules():
-            text = ""
-            with contextlib.suppress(Exception):  # a user's own method, which is not worth an error
-                text = _ADDRESS.sub("", layer.extra_repr())
-            found[f"{path or 'network'} of {name}"] = f"{type(layer).__name__}({text})"
-        for path, parameter in item.named_parameters():
-            found[f"requires_grad of {path} of {name}"] = parameter.requires_grad
-    return found | _leaves(item.state_dict(), f"{{}} of {name}")
-
-
-def _leaves(value: Any, pattern: str, hyperparameters: bool = False, path: str = "") -> dict[str, Any]:
-    """Returns the scalars in a nested state by name; ``hyperparameters``: tensors count with their values."""
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple) and len(value) <= MOST_ITEMS:
-        items = enumerate(value)
-    else:
-        leaf = value.tolist() if hyperparameters and isinstance(value, torch.Tensor) else value
-        if isinstance(leaf, list):
-            return _leaves(leaf, pattern, path=path)
-        return {pattern.format(path): _plain(leaf)}
-    found: dict[str, Any] = {}
-    for key, item in items:
-        inner = f"{path}[{key}]" if path or not isinstance(value, Mapping) else str(key)
-        found |= _leaves(item, pattern, hyperparameters, inner)
-    return found
-
-
-def _plain(value: Any) -> str | int | float | bool | None:
-    """Returns a scalar in JSON's types, the type and shape of a tensor, array or list, and the type of all else."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if value - value == 0 else repr(value)
-    if isinstance(value, str | int | bool | None):
-        return value
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    return f"{type(value).__name__} of {len(value)}" if isinstance(value, list | tuple) else type(value).__name__

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
-import statistics
 import sys
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -24,6 +20,7 @@ from kymograph._probes.layers import can_be_called, compiled_modules, find_layer
 from kymograph._probes.points import BackwardPasses, GradientPoints, Scaler
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
 from kymograph._probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
+from kymograph._probes.schedule import Schedule
 from kymograph._probes.site_families import counted, families
 from kymograph._probes.weights import WeightReader, optimizers_in
 from kymograph._runs.record import RunSeries
@@ -45,87 +42,6 @@ _MOST_NAMES = 3
 """How many families of layers a note names."""
 _MOST_NOTES = 4
 """How many notes of one step are printed; all of them are kept."""
-_REMEMBERED = 9
-"""How many step times of each kind the schedule remembers."""
-
-
-class Schedule:
-    """Decides which steps are measured.
-
-    Without a budget these are the multiples of ``every``. With one, e.g. 0.05, the interval is at least ``every`` and
-    long enough that measuring adds at most that share to the training time: the median extra time of a measured step,
-    spread over the interval, stays below it. Times are wall-clock times of whole steps, and do not include work that an
-    accelerator does later.
-    """
-
-    def __init__(self, every: int, budget: float | None = None, clock: Callable[[], float] = time.perf_counter) -> None:
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise KymographError(f"every must be a whole number of at least 1, not {every!r}")
-        if budget is not None and not 0 < budget < math.inf:
-            raise KymographError(f"budget must be a positive share of the training time, e.g. 0.05, not {budget!r}")
-        self.every, self.budget = every, budget
-        # The first measured step also pays for one-time set-up, and is compared with steps that are not measured.
-        self.interval = every if budget is None else max(every, 2)
-        self._clock = clock
-        self._next: int | None = None
-        self._measured: deque[float] = deque(maxlen=_REMEMBERED)
-        self._others: deque[float] = deque(maxlen=_REMEMBERED)
-        self._first = True
-        self._started = 0.0
-
-    @property
-    def constant(self) -> bool:
-        """Whether every step is measured."""
-        return self.every == 1 and self.budget is None
-
-    def due(self, step: int) -> bool:
-        """Returns whether ``step`` is to be measured."""
-        if self.budget is None:
-            return step % self.every == 0
-        return self._next is None or step >= self._next
-
-    def begin(self) -> None:
-        """Records the start of a step."""
-        if self.budget is not None:
-            self._started = self._clock()
-
-    def end(self, step: int, measured: bool) -> None:
-        """Records the end of ``step``, and sets the interval."""
-        if self.budget is None:
-            return
-        seconds = self._clock() - self._started
-        if not measured:
-            self._others.append(seconds)
-        elif self._first:
-            self._first = False
-        else:
-            self._measured.append(seconds)
-        if measured:
-            self._set_interval()
-            self._next = step + self.interval
-
-    def state(self) -> dict[str, Any]:
-        """Returns when the next measured step is due, and the step times behind it."""
-        return {
-            "interval": self.interval,
-            "next": self._next,
-            "measured": list(self._measured),
-            "others": list(self._others),
-            "first": self._first,
-        }
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state` returned."""
-        self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
-        self._measured.extend(state["measured"])
-        self._others.extend(state["others"])
-
-    def _set_interval(self) -> None:
-        usual = statistics.median(self._others) if self._others else 0.0
-        if self.budget is not None and self._measured and usual > 0:
-            extra = statistics.median(self._measured) - usual
-            # At least 2: there must be steps that are not measured, to compare with.
-            self.interval = max(self.every, 2, math.ceil(extra / (self.budget * usual)))
 
 
 class Probe:
