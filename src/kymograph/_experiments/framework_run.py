@@ -20,29 +20,21 @@ from kymograph._experiments.recorded_loop import RecordedRun, flat_settings, rec
 class FrameworkRun:
     """The run that a callback records, from the first training step to its record.
 
-    Its arguments are those of `kymograph.record`, and ``watch`` those of ``run.watch``. ``seed`` and ``config`` may be
-    left to the framework. The framework's checkpoint is the source of truth: a training that resumes from one goes on
+    The framework's checkpoint is the source of truth: a training that resumes from one goes on
     with the record in it (`checkpoint`).
     """
 
     def __init__(
         self,
         study: str,
-        *,
         arm: str,
-        seed: int | None = None,
-        config: Mapping[str, Any] | None = None,
-        out: str | Path = "runs",
-        if_exists: Literal["error", "skip", "replace"] = "error",
-        question: str = "",
-        headlines: Mapping[str, str] | None = None,
-        watch: Mapping[str, Any] | None = None,
+        seed: int | None,
+        config: Mapping[str, Any],
+        watch: Mapping[str, Any],
+        **options: Any,
     ) -> None:
-        self.study, self.arm, self._seed, self._config = study, arm, seed, dict(config or {})
-        self._options: dict[str, Any] = {
-            "out": out, "if_exists": if_exists, "question": question, "headlines": headlines,
-        }  # fmt: skip
-        self._watch = dict(watch or {})
+        self.study, self.arm, self._seed, self._config = study, arm, seed, dict(config)
+        self._watch, self._options = dict(watch), options
         self.run: RecordedRun | None = None
         self.checkpoint: Mapping[str, Any] | None = None
         """The record that the next training may resume from: that in a checkpoint, or that of the last training."""
@@ -140,6 +132,39 @@ class FrameworkRun:
         if self.run is not None:
             run, self.run = self.run, None
             run.close()
+
+
+class RecordingCallback:
+    """What the callbacks of all frameworks have in common: their arguments, and the run that they record."""
+
+    def __init__(
+        self,
+        study: str,
+        *,
+        arm: str,
+        seed: int | None = None,
+        config: Mapping[str, Any] | None = None,
+        out: str | Path = "runs",
+        if_exists: Literal["error", "skip", "replace"] = "error",
+        question: str = "",
+        headlines: Mapping[str, str] | None = None,
+        **watch: Any,
+    ) -> None:
+        """Prepares to record.
+
+        Args:
+            study: the name of the experiment, as in `kymograph.record`; so are the next ones.
+            arm: the condition.
+            seed: the replication; default: the framework's seed.
+            config: settings to add to those that the framework knows.
+            out: the directory that holds the runs.
+            if_exists: what to do if the run is already recorded; with ``skip`` it is trained and not recorded.
+            question: what the experiment asks.
+            headlines: the summary numbers to show in tables, with their labels.
+            **watch: the options of `run.watch`: ``level``, ``every``, ``layers``, ...
+        """
+        options = {"out": out, "if_exists": if_exists, "question": question, "headlines": headlines}
+        self._record = FrameworkRun(study, arm, seed, config or {}, watch, **options)
 
 
 def storable_settings(given: Mapping[Any, Any], prefix: str = "") -> tuple[dict[str, Any], list[str]]:

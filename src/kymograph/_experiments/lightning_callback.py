@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
-from kymograph._experiments.framework_run import FrameworkRun
+from kymograph._experiments.framework_run import RecordingCallback
 
 try:
     from lightning.pytorch import Callback
@@ -20,7 +18,7 @@ except ModuleNotFoundError as missing:
         raise missing from None
 
 
-class KymographCallback(Callback):  # type: ignore[misc]
+class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
     """Records every `fit` of a Lightning `Trainer` as a run.
 
         from kymograph.lightning import KymographCallback
@@ -34,40 +32,16 @@ class KymographCallback(Callback):  # type: ignore[misc]
     Sanity checks, `validate` and `test` are not part of a step. The record so far is in Lightning's checkpoints: a
     training that resumes from one continues it.
 
-    Args:
-        study: the name of the experiment, as in `kymograph.record`; so are the next ones.
-        arm: the condition.
-        seed: the replication; default: that of `seed_everything`.
-        config: settings to add to the module's hyperparameters and the trainer's clipping, accumulation and precision.
-        out: the directory that holds the runs.
-        if_exists: what to do if the run is already recorded; with ``skip`` it is trained and not recorded.
-        question: what the experiment asks.
-        headlines: the summary numbers to show in tables, with their labels.
-        **watch: the options of `run.watch`: ``level``, ``every``, ``layers``, ...
+    The arguments are those of `kymograph.record` and `run.watch`. Unless you give one, the seed is that of
+    `seed_everything`; the settings are the module's hyperparameters, the trainer's clipping, accumulation and
+    precision, and yours.
     """
 
-    def __init__(
-        self,
-        study: str,
-        *,
-        arm: str,
-        seed: int | None = None,
-        config: Mapping[str, Any] | None = None,
-        out: str | Path = "runs",
-        if_exists: Literal["error", "skip", "replace"] = "error",
-        question: str = "",
-        headlines: Mapping[str, str] | None = None,
-        **watch: Any,
-    ) -> None:
-        self._record = FrameworkRun(
-            study, arm=arm, seed=seed, config=config, out=out, if_exists=if_exists, question=question,
-            headlines=headlines, watch=watch,
-        )  # fmt: skip
-        self._fitting = False
-        self._trainer: Any = None
-        self._step: int | None = None
-        self._metrics: list[dict[str, Any]] = []
-        self._seen: dict[str, Any] = {}
+    _fitting = False
+    _trainer: Any = None
+    _step: int | None = None
+    _metrics: list[dict[str, Any]]
+    _seen: dict[str, Any]
 
     @property
     def state_key(self) -> str:

@@ -6,14 +6,14 @@ import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from safetensors.torch import load, save
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from kymograph._errors import KymographError
-from kymograph._experiments.framework_run import FrameworkRun
+from kymograph._experiments.framework_run import RecordingCallback
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph._io.tensors import tensor_header
 from kymograph._io.writing import write_atomically
@@ -34,7 +34,7 @@ _TIMES = ("_runtime", "_per_second", "_time")
 """How the names of timings end: they are not results of the training."""
 
 
-class KymographCallback(TrainerCallback):  # type: ignore[misc]
+class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[misc]
     """Records every `train` of a transformers `Trainer` as a run.
 
         from kymograph.hf import KymographCallback
@@ -46,37 +46,11 @@ class KymographCallback(TrainerCallback):  # type: ignore[misc]
     that of training at the step, and that of an evaluation after as many updates. The record so far is a file in the
     trainer's checkpoints: a training that resumes from one continues it.
 
-    Args:
-        study: the name of the experiment, as in `kymograph.record`; so are the next ones.
-        arm: the condition.
-        seed: the replication; default: the seed of the training arguments.
-        config: settings to add to those training arguments that the numbers depend on.
-        out: the directory that holds the runs.
-        if_exists: what to do if the run is already recorded; with ``skip`` it is trained and not recorded.
-        question: what the experiment asks.
-        headlines: the summary numbers to show in tables, with their labels.
-        **watch: the options of `run.watch`: ``level``, ``every``, ``layers``, ...
+    The arguments are those of `kymograph.record` and `run.watch`. Unless you give one, the seed is that of the training
+    arguments; the settings are those of them that the numbers depend on, and yours.
     """
 
-    def __init__(
-        self,
-        study: str,
-        *,
-        arm: str,
-        seed: int | None = None,
-        config: Mapping[str, Any] | None = None,
-        out: str | Path = "runs",
-        if_exists: Literal["error", "skip", "replace"] = "error",
-        question: str = "",
-        headlines: Mapping[str, str] | None = None,
-        **watch: Any,
-    ) -> None:
-        self._record = FrameworkRun(
-            study, arm=arm, seed=seed, config=config, out=out, if_exists=if_exists, question=question,
-            headlines=headlines, watch=watch,
-        )  # fmt: skip
-        self._in_step = False
-        _report_failures()
+    _in_step = False
 
     def resume_from(self, folder: str | None) -> None:
         """Reads the record in the checkpoint that the next training resumes from, if there is one."""
@@ -162,7 +136,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise KymographError(f"{path} cannot be read; delete it to record the rest of the training alone") from error
 
 
-@functools.cache
 def _report_failures() -> None:
     """Lets every `Trainer.train` tell its callback where it resumes from, and by what exception it ends.
 
@@ -186,3 +159,6 @@ def _report_failures() -> None:
             raise
 
     Trainer.train = reporting
+
+
+_report_failures()
