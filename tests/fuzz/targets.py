@@ -17,7 +17,7 @@ RUNS: Mapping[tuple[str, ...], float] = {
     ("show", "--json"): 3,
     ("show", "fair/s1"): 2,
     ("show", "--status", "damaged", "--where", "lr=0.1"): 1,
-    ("show", "--where", "loss<1", "--sort", "seconds", "--descending"): 1,
+    ("show", "--where", "heads<1", "--sort", "seconds", "--descending"): 1,
     ("watch", "runs", "--once"): 4,
     ("verify", "runs"): 5,
     ("export", "runs", "--to", "csv", "--output", f"{OUT}/x.csv"): 3,
