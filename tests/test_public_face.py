@@ -363,7 +363,10 @@ def test_where_there_is_no_file_the_answer_is_one_sentence_on_every_engine(tmp_p
     for engine in ("auto", "serial", "processes"):
         code = STUDY + f"\nky.run(warmup_study, engine={engine!r}, out={str(tmp_path / 'runs')!r})\n"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert "KymographError: the code of warmup is neither in a file nor in a cell" in done.stderr and not (tmp_path / "runs").exists()
+        assert (
+            "KymographError: the code of warmup is neither in a file nor in a cell" in done.stderr
+            and not (tmp_path / "runs").exists()
+        )
 
 
 # Who uses what

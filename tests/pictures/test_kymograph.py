@@ -144,7 +144,7 @@ def test_zero_no_value_and_no_layer_look_different_and_the_legend_lists_those_th
     values = spread_out(sites, arms=2)
     values[0, :, 2, 1], values[0, :, :, 2], values[1, :, :, 3] = 0.0, np.nan, np.nan
     figure = kymograph(labelled(values, sites, ("a", "b"), b=[*sites[:3], *sites[4:]]), "title", "norm")
-    assert legend_of(figure) == ["exactly 0", "not measured, or no gradient", "no such layer"]
+    assert legend_of(figure) == ["exactly 0", "not measured, not finite, or no gradient", "no such layer"]
     zero = [mesh for axes in panels_of(figure) for mesh in axes.collections[1:]]
     assert len(zero) == 1 and np.ma.count(zero[0].get_array()) == 1
     assert to_hex(zero[0].get_cmap()(0)).upper() == ZERO and panels_of(figure)[0].get_facecolor() == to_rgba(MISSING)
@@ -180,7 +180,7 @@ def test_layers_that_never_ran_are_named_below_and_a_branch_without_gradient_sta
     figure = kymograph(labelled(values, NETWORK), "title", "norm", without_value=drop)
     assert "Left out, because they never ran: h.*.mlp.act (6 sites)." in texts_of(figure)
     assert [len(axes.collections[0].get_array()) for axes in panels_of(figure)] == [6, 6, 6, 3]
-    assert legend_of(figure) == ["not measured, or no gradient"]
+    assert legend_of(figure) == ["not measured, not finite, or no gradient"]
     few = kymograph(labelled(values[..., :4], NETWORK[:4]), "title", "norm", without_value=NETWORK[3:4])
     assert ticks_of(panels_of(few)[0]) == list(NETWORK[:3]) and "never ran: h.0.mlp.fc." in texts_of(few)
 

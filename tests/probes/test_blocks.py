@@ -316,3 +316,33 @@ class UNet(nn.Module):
 def test_blocks_with_numbers_in_their_names_are_layers_and_numbered_parts_of_a_block_are_not() -> None:
     names = [layer.name for layer in find_layers(UNet(), None)]
     assert names == [f"down{i}{part}" for i in (1, 2) for part in ("", ".attn1.to_q", ".attn2.to_q")]
+
+
+class UsesItsBias(nn.Module):
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.bias = layer.bias
+
+    def forward(self, weight: Tensor) -> Tensor:
+        return weight + self.bias[:, None]
+
+
+class Parametrized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        nn.utils.parametrize.register_parametrization(self.fc, "weight", UsesItsBias(self.fc))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x)
+
+
+def test_a_parameter_that_a_layer_has_twice_counts_once() -> None:
+    net = nn.Sequential(Parametrized(), Parametrized())
+    with ky.Probe(net, level=["weight_norm"], every=1) as probe, probe.step(0):
+        net(torch.randn(2, 3)).sum().backward()
+    series = probe.series()["weight_norm"]
+    fc = net[0].fc
+    expected = torch.cat([fc.bias, fc.parametrizations.weight.original.flatten()]).detach().double().norm()
+    for site in ("0", "0.fc"):
+        assert series.value[0, series.sites.index(site)] == pytest.approx(float(expected), rel=1e-6)

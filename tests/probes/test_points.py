@@ -556,3 +556,37 @@ def test_gradients_are_read_after_they_have_been_averaged_over_processes(tmp_pat
         with np.load(tmp_path / f"{rank}.npz") as found:
             for name in (RAW, CLIPPED):
                 np.testing.assert_allclose(found[name], probe.series()[RAW].value, rtol=1e-5, err_msg=name)
+
+
+def test_micro_batches_are_one_batch_where_no_watched_layer_has_a_parameter() -> None:
+    """A unit is dead if it is 0 for every sample of the step, also if only the ReLU is watched."""
+    shares = {}
+    for layers in (None, ["1"]):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
+        batches = torch.randn(2, 3, 6)
+        with ky.Probe(net, level=["dead_fraction"], every=1, layers=layers) as probe, probe.step(0):
+            for batch in batches:
+                net(batch).square().mean().backward()
+        series = probe.series()["dead_fraction"]
+        shares[layers is None] = series.value[0, series.sites.index("1")]
+        output = net[1](net[0](batches.flatten(0, 1)))
+    assert shares[True] == shares[False] == pytest.approx(float((output == 0).all(0).double().mean()))
+
+
+def test_a_step_that_was_not_ended_is_dropped_when_the_next_begins() -> None:
+    net = made()
+    x = torch.randn(4, net[0].in_features)
+    norms = []
+    for abandoned in (0, 2):
+        with ky.Probe(net, level=["output_norm"], every=1) as probe:
+            if abandoned:
+                probe.begin(0)
+                for _ in range(abandoned):
+                    net(100 * x)
+            probe.begin(1)
+            net(x)
+            probe.end()
+        norms.append(probe.series()["output_norm"])
+    assert norms[0].step.tolist() == norms[1].step.tolist() == [1]
+    np.testing.assert_array_equal(norms[0].value, norms[1].value)

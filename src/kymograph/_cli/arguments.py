@@ -345,8 +345,8 @@ def settings_from(conditions: Sequence[str]) -> dict[str, Any]:
 def conditions_from(texts: Sequence[str], form: str = "NAME=VALUE, NAME<VALUE and the like") -> list[Condition]:
     """Returns the conditions that ``--where`` asks for; ``form`` says in an error how they are written.
 
-    >>> conditions_from(["lr<=0.1", "task=identity"])
-    [Condition(name='lr', sign='<=', value=0.1), Condition(name='task', sign='=', value='identity')]
+    >>> conditions_from(["lr<=0.1"])
+    [Condition(name='lr', sign='<=', value=0.1, text='0.1')]
     """
     from kymograph._runs.conditions import Condition, split_condition
 
@@ -356,7 +356,7 @@ def conditions_from(texts: Sequence[str], form: str = "NAME=VALUE, NAME<VALUE an
         if parts is None:
             raise UsageError(f"--where takes {form}, not {text!r}")
         name, sign, value = parts
-        conditions.append(Condition(name, sign, _value(value)))
+        conditions.append(Condition(name, sign, _value(value), value))
     return conditions
 
 

@@ -103,7 +103,7 @@ class CellState(enum.IntEnum):
     @property
     def label(self) -> str:
         """What a legend calls the state."""
-        return ("value", "exactly 0", "not measured, or no gradient", "no such layer")[self]
+        return ("value", "exactly 0", "not measured, not finite, or no gradient", "no such layer")[self]
 
 
 def cell_states(values: np.ndarray, exists: np.ndarray) -> np.ndarray:

@@ -204,14 +204,12 @@ def _is_layer(module: nn.Module) -> bool:
     return not inside or has_parameters or isinstance(module, _OPAQUE)
 
 
-def _parameters(module: nn.Module) -> Iterator[nn.Parameter]:
-    """Yields the parameters that are the module's and not a child's."""
-    if isinstance(module, _OPAQUE):
-        yield from module.parameters()
-        return
-    yield from module.parameters(recurse=False)
-    if parametrize.is_parametrized(module):
-        yield from module.parametrizations.parameters()  # type: ignore[union-attr]
+def _parameters(module: nn.Module) -> list[nn.Parameter]:
+    """Returns the parameters that are the module's and not a child's, each once."""
+    parameters = list(module.parameters(recurse=isinstance(module, _OPAQUE)))
+    if not isinstance(module, _OPAQUE) and parametrize.is_parametrized(module):
+        parameters += module.parametrizations.parameters()  # type: ignore[union-attr]
+    return list({id(parameter): parameter for parameter in parameters}.values())
 
 
 def _refuse_unmeasurable(name: str, parameter: nn.Parameter) -> None:

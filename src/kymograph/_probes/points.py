@@ -81,8 +81,9 @@ class GradientPoints:
         optimizers: Sequence[torch.optim.Optimizer],
         passes: BackwardPasses,
         quantities: Sequence[LoadedQuantity],
+        model: nn.Module,
     ) -> None:
-        self._reader, self._optimizers, self._passes = reader, optimizers, passes
+        self._reader, self._optimizers, self._passes, self._model = reader, optimizers, passes, model
         self._at_outputs = any(quantity.input is QuantityInput.OUTPUT_GRADIENT for quantity in quantities)
         self._counts_micro_batches = any(quantity.across for quantity in quantities)
         self.found_scaler = False
@@ -101,6 +102,8 @@ class GradientPoints:
         handles: list[Any] = []
         if self._reader.reads_raw or self._counts_micro_batches:
             parameters = [parameter for parameter in self._reader.parameters if parameter.requires_grad]
+            if self._counts_micro_batches and not parameters:  # the watched layers have none, or only frozen ones
+                parameters = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
             handles += [_ParameterHook(parameter, self._on_accumulated) for parameter in parameters]
         may_be_scaled = self._at_outputs and self._passes.scaler is None
         if self._reader.reads_gradients or self._reader.reads_raw or may_be_scaled or watch_updates:

@@ -107,7 +107,7 @@ class Probe:
         self._hooks = [(module, hook) for module, hook in hooks if hook.needed]
         self._weights = WeightReader(found_layers, quantities)
         self._session.notes |= self._weights.notes()
-        self._points = GradientPoints(self._weights, self._optimizers, self._passes, quantities)
+        self._points = GradientPoints(self._weights, self._optimizers, self._passes, quantities, self._model)
         self._unknown_since, self._scaled = 0, set[int]()  # measured steps whose gradients have an unknown scale
         self._handles: list[RemovableHandle] = []
         self._fixed = None if loss is None or batch is None else FixedBatch(self._model, loss, batch)
@@ -176,6 +176,9 @@ class Probe:
             raise KymographError(f"a probe counts whole steps, not {step!r}; give it an integer") from None
         if not self._attached:
             raise KymographError("the probe is not attached; use it in a with statement, or call attach() first")
+        if self._session.row is not None:
+            self._session.abandon()  # an earlier step was not ended
+            self._points.abandon()
         self._began = True
         self._stop_waiting()
         self.schedule.begin()

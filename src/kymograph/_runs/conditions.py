@@ -58,6 +58,8 @@ class Condition:
     name: str
     sign: str
     value: Any
+    text: str = ""
+    """How the value was written, with which texts are compared: an arm may be called ``1``."""
 
     def __str__(self) -> str:
         return f"{self.name}{self.sign}{self.value}"
@@ -71,12 +73,14 @@ class Condition:
         """Returns whether a run's value meets the condition; a value of another type is neither more nor less."""
         if value is _ABSENT or (self.orders and not self.can_order(value)):
             return False
-        return _SIGNS[self.sign](value, self.value)
+        wanted = (self.text or self.value) if isinstance(value, str) else self.value
+        return _SIGNS[self.sign](value, wanted)
 
     def can_order(self, value: Any) -> bool:
         """Returns whether a run's value is more, less or the same as that of the condition."""
-        both = (value, self.value)
-        return all(isinstance(one, int | float) for one in both) or all(isinstance(one, str) for one in both)
+        if isinstance(value, str):
+            return bool(self.text) or isinstance(self.value, str)
+        return isinstance(value, int | float) and isinstance(self.value, int | float)
 
 
 def split_condition(text: str) -> tuple[str, str, str] | None:
@@ -85,7 +89,7 @@ def split_condition(text: str) -> tuple[str, str, str] | None:
     >>> split_condition("lr <= 0.1"), split_condition("task=a=b"), split_condition("lr")
     (('lr', '<=', '0.1'), ('task', '=', 'a=b'), None)
     """
-    found = re.fullmatch(r"\s*([^=<>!]+?)\s*(<=|>=|!=|==|=|<|>)\s*(.*)", text, re.DOTALL)
+    found = re.fullmatch(r"\s*([^=<>!]+?)\s*(<=|>=|!=|==|=|<|>)\s*(?![<>=])(.*)", text, re.DOTALL)
     return None if found is None else (found[1], "=" if found[2] == "==" else found[2], found[3])
 
 

@@ -280,3 +280,19 @@ def test_a_run_whose_series_are_damaged_is_named(measured: Path, tmp_path: Path,
 def test_other_verbs_choose_by_settings_alone(measured: Path, capsys: pytest.CaptureFixture) -> None:
     assert call("export", str(measured), "--to", "json", "-o", "x.json", "--where", "lr<=0.1") == 2
     assert "--where takes FIELD=VALUE, not 'lr<=0.1'; only `kymograph show` compares" in capsys.readouterr().err
+
+
+def test_texts_are_compared_as_they_were_written(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    for arm in ("1", "1e3"):
+        with ky.record("named", arm=arm, seed=1, out=tmp_path) as run:
+            run.summary["x"] = 1.0
+    for condition, arms in (
+        ("arm=1", ["1"]),
+        ("arm!=1", ["1e3"]),
+        ("arm=1e3", ["1e3"]),
+        ("written>2020", ["1", "1e3"]),
+    ):
+        assert call("show", "--dir", str(tmp_path), "--where", condition, "--json") == 0
+        assert [run["arm"] for run in json.loads(capsys.readouterr().out)] == arms, condition
+    assert call("show", "--dir", str(tmp_path), "--where", "x=>0") == 2
+    assert "not 'x=>0'" in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_three_looks_are_explained_where_they_occur(tmp_path: Path) -> None:
     store = make_networks(tmp_path, {"shorter": llama_sites(4), "longer": SIX})
     plain, gradients = (draw("kymograph", store, name) for name in ("output_norm", "output_gradient_norm"))
     legends = [re.findall(r"<span>([^<]*)", str(chart.legend)) for chart in (plain, gradients)]
-    assert legends == [["no such layer"], ["exactly 0", "not measured, or no gradient", "no such layer"]]
+    assert legends == [["no such layer"], ["exactly 0", "not measured, not finite, or no gradient", "no such layer"]]
     long, short = gradients.data["panels"]
     sites = gradients.data["layouts"][0]["sites"]
     assert short["values"][sites.index("model.layers.5")] is None and long["values"][sites.index("model.layers.5")]

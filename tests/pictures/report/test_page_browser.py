@@ -245,7 +245,7 @@ def test_a_cell_is_read_with_its_full_name_its_value_or_its_state(browser: Any, 
         assert "step 0, model.layers.0: " in read[0] and "output gradient norm, n = 2" in read[0]
         at = {line.split(", ")[1].split(":")[0]: line for line in read}
         assert at["model.layers.1.self_attn.v_proj"].endswith(": exactly 0 output gradient norm, n = 2")
-        assert at["model.layers.2.self_attn.k_proj"].endswith(": not measured, or no gradient")
+        assert at["model.layers.2.self_attn.k_proj"].endswith(": not measured, not finite, or no gradient")
         assert at["model.layers.3"].endswith(": no such layer"), "the other arm has it"
         title = plot.locator("text", has_text="self_attn.q_proj").locator("title")
         assert title.text_content() == "model.layers.*.self_attn.q_proj: 4 layers"
