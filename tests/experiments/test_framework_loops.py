@@ -190,7 +190,7 @@ def test_a_prepared_optimizer_says_where_a_step_ends(resume: bool, tmp_path: Pat
 
 
 def test_a_training_that_cannot_be_watched_is_a_failed_run(tmp_path: Path) -> None:
-    record = FrameworkRun("framework", arm="sgd", out=tmp_path, watch={"layers": ["nothing.*"]})
+    record = FrameworkRun("framework", "sgd", None, {}, {"layers": ["nothing.*"]}, out=tmp_path)
     training = Training()
     with pytest.raises(ky.KymographError, match="no layer matches"):
         record.start(training.network, training.optimizer, seed=42, config={}, step=0, steps=4)
@@ -199,7 +199,7 @@ def test_a_training_that_cannot_be_watched_is_a_failed_run(tmp_path: Path) -> No
 
 def test_a_framework_that_begins_again_records_once(tmp_path: Path) -> None:
     """As transformers does with a smaller batch when memory has run out."""
-    record, training = FrameworkRun("framework", arm="sgd", out=tmp_path, watch={"every": 1}), Training()
+    record, training = FrameworkRun("framework", "sgd", None, {}, {"every": 1}, out=tmp_path), Training()
     for steps in (1, 3):
         record.start(training.network, training.optimizer, seed=42, config={}, step=0, steps=3)
         for step in range(steps):
@@ -216,7 +216,7 @@ def test_a_record_that_is_ahead_of_the_training_is_not_continued(tmp_path: Path)
         for step in run.steps(5):
             training.update(step)
         state = run.state_dict()
-    record = FrameworkRun("framework", arm="sgd", out=tmp_path, watch={"every": 1})
+    record = FrameworkRun("framework", "sgd", None, {}, {"every": 1}, out=tmp_path)
     record.checkpoint = state
     record.start(training.network, training.optimizer, seed=42, config={}, step=3, steps=4)
     record.begin_step(3)
