@@ -24,6 +24,26 @@ def test_without_a_budget_every_so_many_steps_are_measured(every: int) -> None:
     assert schedule.constant == (every == 1)
 
 
+@pytest.mark.parametrize("resumed_after", [None, 0, 9, 11])
+def test_a_multiple_that_the_step_number_skips_is_measured_at_the_next_step(resumed_after: int | None) -> None:
+    """As where a framework counts the steps of two optimizers, and one of them starts later."""
+    schedule, measured = Schedule(10), []
+    for step in (0, *range(1, 52, 2)):
+        if due := schedule.due(step):
+            measured.append(step)
+        schedule.end(step, due)
+        if step == resumed_after:
+            schedule, earlier = Schedule(10), schedule
+            schedule.load_state(earlier.state())
+    assert measured == [0, 11, 21, 31, 41, 51]
+
+
+def test_the_state_of_an_earlier_version_has_no_last_step() -> None:
+    schedule = Schedule(4)
+    schedule.load_state({name: value for name, value in schedule.state().items() if name != "seen"})
+    assert [step for step in range(5, 20) if schedule.due(step)] == [8, 12, 16]
+
+
 @given(budget=st.floats(0.01, 0.5), plain=st.floats(1e-4, 1.0), extra=st.floats(0.0, 10.0), every=st.integers(1, 20))
 def test_measuring_stays_within_its_budget(budget: float, plain: float, extra: float, every: int) -> None:
     clock = Clock()

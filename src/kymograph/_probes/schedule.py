@@ -18,7 +18,7 @@ _REMEMBERED = 9
 class Schedule:
     """Decides which steps are measured.
 
-    Without a budget these are the multiples of ``every``. With one, e.g. 0.05, the interval is at least ``every`` and
+    Without a budget these are the multiples of ``every``; if the step number skips one, the next step that there is. With one, e.g. 0.05, the interval is at least ``every`` and
     long enough that measuring adds at most that share to the training time: the median extra time of a measured step,
     spread over the interval, stays below it. Times are wall-clock times of whole steps, and do not include work that an
     accelerator does later.
@@ -34,6 +34,7 @@ class Schedule:
         self.interval = every if budget is None else max(every, 2)
         self._clock = clock
         self._next: int | None = None
+        self._seen: int | None = None  # the last step
         self._measured: deque[float] = deque(maxlen=_REMEMBERED)
         self._others: deque[float] = deque(maxlen=_REMEMBERED)
         self._first = True
@@ -47,7 +48,8 @@ class Schedule:
     def due(self, step: int) -> bool:
         """Returns whether ``step`` is to be measured."""
         if self.budget is None:
-            return step % self.every == 0
+            skipped = self._seen is not None and step // self.every > self._seen // self.every
+            return skipped or step % self.every == 0
         return self._next is None or step >= self._next
 
     def begin(self) -> None:
@@ -57,6 +59,7 @@ class Schedule:
 
     def end(self, step: int, measured: bool) -> None:
         """Records the end of ``step``, and sets the interval."""
+        self._seen = step
         if self.budget is None:
             return
         seconds = self._clock() - self._started
@@ -75,6 +78,7 @@ class Schedule:
         return {
             "interval": self.interval,
             "next": self._next,
+            "seen": self._seen,
             "measured": list(self._measured),
             "others": list(self._others),
             "first": self._first,
@@ -83,6 +87,7 @@ class Schedule:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores what `state` returned."""
         self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
+        self._seen = state.get("seen")  # states of earlier versions have none
         self._measured.extend(state["measured"])
         self._others.extend(state["others"])
 
