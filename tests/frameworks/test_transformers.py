@@ -227,9 +227,102 @@ def test_a_damaged_record_in_a_checkpoint_is_one_sentence(tmp_path: Path) -> Non
     out = tmp_path / "runs"
     saving = {"save_strategy": "steps", "save_steps": 4}
     trainer(out, Setup(), Network(), callback(out), **saving, max_steps=4).train()
-    path = tmp_path / "checkpoints" / "checkpoint-4" / "kymograph.safetensors"
+    (path,) = (tmp_path / "checkpoints" / "checkpoint-4").glob("kymograph-agreement__hf-*.safetensors")
     whole = path.read_bytes()
     for damaged in (b"", whole[:100], whole[:-1], b"x" * 1000):
         path.write_bytes(damaged)
-        with pytest.raises(ky.KymographError, match=r"kymograph\.safetensors cannot be read; delete it"):
+        with pytest.raises(
+            ky.KymographError, match=r"kymograph-agreement__hf-\w+\.safetensors cannot be read; delete it"
+        ):
             trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=True)
+
+
+def test_each_callback_resumes_its_own_record(tmp_path: Path) -> None:
+    """Two studies of one training, with names that are the same directory name."""
+    from kymograph.hf import KymographCallback
+
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+
+    def both(**options: Any) -> list[Any]:
+        arms = {"a/b": 1, "a__b": 2}
+        return [KymographCallback("agreement", arm=arm, out=out, every=n, **options) for arm, n in arms.items()]
+
+    trainer(out, Setup(), Network(), *both(), **saving).train()
+    again = trainer(out, Setup(), Network(), *both(if_exists="replace"), **saving)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoints" / "checkpoint-4"))
+    for arm, every in {"a/b": 1, "a__b": 2}.items():
+        run = run_of(out, arm)
+        assert run.series["weight_norm"].step.tolist() == [*range(0, 12, every)]
+        assert [*run.notes] == ["resumed at step 4 from a checkpoint"]
+
+
+def test_the_record_of_another_study_is_not_continued(tmp_path: Path) -> None:
+    from kymograph.hf import KymographCallback
+
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    trainer(out, Setup(), Network(), KymographCallback("other", arm="x", out=out, every=1), **saving).train()
+    folder = tmp_path / "checkpoints" / "checkpoint-4"
+    (path,) = folder.glob("kymograph*")
+    path.rename(folder / "kymograph.safetensors")
+    trainer(out, Setup(), Network(), callback(out), **saving).train(resume_from_checkpoint=str(folder))
+    run = run_of(out, "hf")
+    assert "the record in the checkpoint is not continued: it is that of other, x" in run.notes
+    assert run.series["loss"].step.tolist() == [*range(4, 12)]
+
+
+def test_the_file_of_earlier_versions_is_continued(tmp_path: Path) -> None:
+    import json
+
+    from safetensors import safe_open
+    from safetensors.torch import load_file, save_file
+
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+    trainer(out, Setup(), Network(), callback(out), **saving).train()
+    folder = tmp_path / "checkpoints" / "checkpoint-4"
+    (path,) = folder.glob("kymograph*")
+    with safe_open(path, "pt") as opened:
+        described = json.loads(opened.metadata()["kymograph"])
+    earlier = {"kymograph": json.dumps({name: described[name] for name in ("step", "record")})}
+    save_file(load_file(path), folder / "kymograph.safetensors", earlier)
+    path.unlink()
+    used = trainer(out, Setup(), Network(), callback(out, if_exists="replace"), **saving)
+    used.train(resume_from_checkpoint=str(folder))
+    assert run_of(out, "hf").series["loss"].step.tolist() == [*range(12)]
+
+
+@pytest.mark.parametrize("changed", [{"level": "light"}, {"layers": ["body.3"]}])
+def test_a_training_resumed_with_another_probe_is_recorded_from_there(changed: dict[str, Any], tmp_path: Path) -> None:
+    from kymograph.hf import KymographCallback
+
+    out = tmp_path / "runs"
+    saving = {"save_strategy": "steps", "save_steps": 4}
+
+    def recording(**options: Any) -> Any:
+        watch = {"level": "standard", "layers": ["body.0"], "every": 1, **options}
+        return KymographCallback("agreement", arm="hf", out=out, if_exists="replace", **watch)
+
+    trainer(out, Setup(), Network(), recording(), **saving).train()
+    used = trainer(out, Setup(), Network(), recording(**changed), **saving)
+    used.train(resume_from_checkpoint=str(tmp_path / "checkpoints" / "checkpoint-4"))
+    run = run_of(out, "hf")
+    assert run.series["loss"].step.tolist() == [*range(4, 12)] == run.series["weight_norm"].step.tolist()
+    assert [*run.notes] == [
+        "the record in the checkpoint is not continued: it has other quantities or layers",
+        "the training began at step 4; steps 0 to 3 are not in the record",
+    ]
+
+
+def test_an_evaluation_under_another_prefix_is_recorded_after_as_many_updates(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+
+    class Evaluating(transformers.TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if state.global_step == 2:
+                used.evaluate(metric_key_prefix="test")
+
+    used = trainer(out, Setup(), Network(), callback(out), Evaluating())
+    used.train()
+    assert run_of(out, "hf").series["test_loss"].step.tolist() == [2]

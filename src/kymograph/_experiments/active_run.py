@@ -75,6 +75,10 @@ class RunSummary(dict[str, Any]):
         self.update(values)
 
 
+class OtherProbe(KymographError):
+    """A record cannot be continued, because its networks were measured in another way; nothing was restored."""
+
+
 class _Updates:
     """How many updates the optimizers of a run's networks have made."""
 
@@ -316,6 +320,16 @@ class ActiveRun:
         for probe in self._probes:
             probe.abandon()
 
+    def suspend_probes(self) -> None:
+        """Keeps what the networks compute from now on out of the step, e.g. a validation in the middle of it."""
+        for probe in self._probes:
+            probe.suspend()
+
+    def resume_probes(self) -> None:
+        """Ends what `suspend_probes` began."""
+        for probe in self._probes:
+            probe.resume()
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the record so far, for a checkpoint that holds weights and optimizer too: tensors, and a text.
 
@@ -343,6 +357,11 @@ class ActiveRun:
                 raise KymographError(
                     "the checkpoint's record has other watched networks; call run.watch before the checkpoint is loaded"
                 )
+            for probe, probed in zip(self._probes, saved["probes"], strict=True):
+                if not probe.fits(probed):
+                    raise OtherProbe(
+                        "the checkpoint's record has other quantities or layers; watch with the same level and layers"
+                    )
             self.abandon_step()
             self._restore_record(saved)
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:

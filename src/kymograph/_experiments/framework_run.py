@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from kymograph._errors import KymographError
+from kymograph._experiments.active_run import OtherProbe
 from kymograph._experiments.recorded_loop import RecordedRun, flat_settings, record
 
 
@@ -90,10 +91,24 @@ class FrameworkRun:
         saved, self.checkpoint = self.checkpoint, None
         if not step:
             return
-        if saved and saved["step"] <= step:
-            run.load_state_dict(saved)
-        if run.step != step:
-            run.notes.append(f"the training began at step {step}; steps {run.step} to {step - 1} are not in the record")
+        reached = 0
+        if saved and saved["step"] <= step and self._is_ours(run, saved):
+            try:
+                run.load_state_dict(saved)
+            except OtherProbe:
+                run.notes.append("the record in the checkpoint is not continued: it has other quantities or layers")
+            else:
+                reached = saved.get("next_step", run.step)  # records of earlier versions do not have it
+        if reached != step:
+            run.notes.append(f"the training began at step {step}; steps {reached} to {step - 1} are not in the record")
+
+    def _is_ours(self, run: RecordedRun, saved: Mapping[str, Any]) -> bool:
+        """Returns whether a record is of this study and arm, and notes it if not."""
+        study, arm = saved.get("study", self.study), saved.get("arm", self.arm)
+        if (study, arm) == (self.study, self.arm):
+            return True
+        run.notes.append(f"the record in the checkpoint is not continued: it is that of {study}, {arm}")
+        return False
 
     def begin_step(self, step: int) -> None:
         """Begins a training step, counted in optimizer steps."""
@@ -110,15 +125,20 @@ class FrameworkRun:
         if self.run is not None and values:
             self.run.log(values, step=step)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the record so far, for the framework's checkpoint; that of the last training after its end."""
-        return dict(self.checkpoint or {}) if self.run is None else self.run.state_dict()
+    def state_dict(self, next_step: int) -> dict[str, Any]:
+        """Returns the record so far, for the framework's checkpoint; that of the last training after its end.
 
-    def finish(self) -> None:
+        ``next_step`` is the framework's counter, which may advance by more than one in a step.
+        """
+        if self.run is None:
+            return dict(self.checkpoint or {})
+        return {**self.run.state_dict(), "study": self.study, "arm": self.arm, "next_step": next_step}
+
+    def finish(self, next_step: int) -> None:
         """Writes the record."""
         if self.run is not None:
+            self.checkpoint = self.state_dict(next_step)
             run, self.run = self.run, None
-            self.checkpoint = run.state_dict()
             run.finish()
 
     def fail(self, error: BaseException) -> None:

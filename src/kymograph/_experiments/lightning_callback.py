@@ -60,7 +60,7 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
     def state_dict(self) -> dict[str, Any]:
         """Returns the record so far."""
         self._end_step()
-        return self._record.state_dict()
+        return self._record.state_dict(0 if self._trainer is None else self._trainer.global_step)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Starts the run."""
@@ -103,7 +103,7 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Writes the record."""
-        self._record.finish()
+        self._record.finish(trainer.global_step)
         self._trainer = None
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +18,10 @@ from kymograph._experiments.framework_run import RecordingCallback
 from kymograph._io.files import MAX_TENSORS, is_file, read_bytes
 from kymograph._io.tensors import tensor_header
 from kymograph._io.writing import write_atomically
+from kymograph._runs.spec import slug
 
-FILE = "kymograph.safetensors"
-"""The record so far, in a checkpoint's folder."""
+EARLIER_FILE = "kymograph.safetensors"
+"""The record so far, in a checkpoint's folder, as earlier versions named it for every study and arm."""
 _SETTINGS = (
     "learning_rate", "lr_scheduler_type", "warmup_steps", "optim", "weight_decay", "max_grad_norm",
     "per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs", "max_steps", "bf16", "fp16",
@@ -54,8 +56,9 @@ class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[mis
 
     def resume_from(self, folder: str | None) -> None:
         """Reads the record in the checkpoint that the next training resumes from, if there is one."""
-        path = None if folder is None else Path(folder) / FILE
-        self._record.checkpoint = None if path is None or not is_file(path) else _read(path)
+        names = () if folder is None else (_file(self._record.study, self._record.arm), EARLIER_FILE)
+        path = next((Path(folder or "") / name for name in names if is_file(Path(folder or "") / name)), None)
+        self._record.checkpoint = None if path is None else _read(path)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts the run."""
@@ -94,7 +97,9 @@ class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[mis
             numbers.pop("train_loss", None)  # of a resumed training, the mean since it was resumed
             self._record.run.summary.update(numbers)
             return
-        evaluation = {name: value for name, value in numbers.items() if name.startswith("eval_")}
+        # An evaluation always logs its timing, under a prefix that the caller may choose.
+        prefixes = tuple(name.removesuffix("runtime") for name in logs or {} if name.endswith("_runtime"))
+        evaluation = {name: value for name, value in numbers.items() if name.startswith(("eval_", *prefixes))}
         training = {name: value for name, value in numbers.items() if name not in evaluation}
         self._record.log(evaluation, step=state.global_step)
         self._record.log(training, step=state.global_step - (not self._in_step))
@@ -103,11 +108,12 @@ class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[mis
         """Writes the record so far into the checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         if self._record.run is not None and folder.is_dir():
-            _write(folder / FILE, self._record.state_dict())
+            path = folder / _file(self._record.study, self._record.arm)
+            _write(path, self._record.state_dict(state.global_step))
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Writes the record."""
-        self._record.finish()
+        self._record.finish(state.global_step)
 
     def fail(self, error: BaseException) -> None:
         """Records that the training failed."""
@@ -122,6 +128,12 @@ def _settings(args: Any) -> dict[str, Any]:
     return {name: getattr(args, name) for name in (*_SETTINGS, *changed) if hasattr(args, name)}
 
 
+def _file(study: str, arm: str) -> str:
+    """Returns the name of a record in a checkpoint's folder; the digest separates names that share a slug."""
+    digest = hashlib.sha256(json.dumps([study, arm]).encode()).hexdigest()[:8]
+    return f"kymograph-{slug(f'{study}/{arm}')[:100]}-{digest}.safetensors"
+
+
 def _write(path: Path, state: Mapping[str, Any]) -> None:
     described = json.dumps({name: value for name, value in state.items() if name != "tensors"}, allow_nan=False)
     write_atomically(path, save(state["tensors"], metadata={"kymograph": described}))
@@ -131,12 +143,18 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = read_bytes(path, MAX_TENSORS)
         described = tensor_header(content).metadata
-        return {"step": int(described["step"]), "record": str(described["record"]), "tensors": load(content)}
+        optional = {name: described[name] for name in ("study", "arm", "next_step") if name in described}
+        return {
+            "step": int(described["step"]),
+            "record": str(described["record"]),
+            "tensors": load(content),
+            **optional,
+        }
     except (KeyError, ValueError, TypeError, RuntimeError, KymographError) as error:
         raise KymographError(f"{path} cannot be read; delete it to record the rest of the training alone") from error
 
 
-def _report_failures() -> None:
+def _wrap_train() -> None:
     """Lets every `Trainer.train` tell its callback where it resumes from, and by what exception it ends.
 
     transformers has no events for either.
@@ -161,4 +179,4 @@ def _report_failures() -> None:
     Trainer.train = reporting
 
 
-_report_failures()
+_wrap_train()

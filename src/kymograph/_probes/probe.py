@@ -96,6 +96,7 @@ class Probe:
         self._quantities = load(self.names)
         self.schedule = Schedule(every, budget)
         found_layers = find_layers(model, layers)
+        self._layer_names = [layer.name for layer in found_layers]
         self._model = unwrapped(model)
         self._optimizers = optimizers_in(optimizer)
         self._table = ReadingTable()
@@ -223,6 +224,15 @@ class Probe:
         self._remove_hooks()
         self._step, self._measuring = None, False
 
+    def suspend(self) -> None:
+        """Keeps what the network computes until `resume` out of the current step, e.g. a validation."""
+        self._remove_hooks()
+
+    def resume(self) -> None:
+        """Goes on measuring the current step, if it is measured."""
+        if self._measuring and not self._handles:
+            self._add_hooks()
+
     @property
     def notes(self) -> tuple[str, ...]:
         """One sentence per layer or quantity that cannot be measured, and one if the probe was never used."""
@@ -245,6 +255,7 @@ class Probe:
             "readings": self._table.state(),
             "schedule": self.schedule.state(),
             "layers": [hook.state() for _, hook in self._hooks],
+            "layer names": self._layer_names,
             "gradients": self._weights.state(),
             "fixed batch": {} if self._fixed is None else dict(self._fixed.state),
             "notes": dict(self._session.notes),
@@ -254,9 +265,17 @@ class Probe:
             "scaled": sorted(self._scaled),
         }
 
+    def fits(self, state: Mapping[str, Any]) -> bool:
+        """Returns whether a `state` has this probe's quantities and layers."""
+        return (
+            list(state["quantities"]) == list(self.names)
+            and len(state["layers"]) == len(self._hooks)
+            and list(state.get("layer names", self._layer_names)) == self._layer_names  # earlier versions have none
+        )
+
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores the `state` of a probe on the same network."""
-        if list(state["quantities"]) != list(self.names) or len(state["layers"]) != len(self._hooks):
+        if not self.fits(state):
             raise KymographError(
                 "the state belongs to a probe with other quantities or layers; make the probe with the same arguments"
             )
