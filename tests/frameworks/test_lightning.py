@@ -118,6 +118,8 @@ def test_what_the_module_logs_is_a_series_and_its_hyperparameters_are_settings(t
     assert run.series["loss"].step.tolist() == [*range(24)] == run.series["detail_step"].step.tolist()
     assert run.series["rare"].step.tolist() == [*range(0, 24, 3)], "a value is recorded once"
     assert run.series["detail_epoch"].step.tolist() == [11, 23]
+    assert run.series["epoch_number"].step.tolist() == [11, 23], "the module's hook runs after the callback's"
+    assert run.series["epoch_number"].value.tolist() == [0, 1]
     assert run.series["val_loss"].step.tolist() == [12, 24], "after as many updates, without the sanity check"
     mean = run.series["loss"].value.reshape(2, 12).mean(axis=1)
     np.testing.assert_allclose(run.series["detail_epoch"].value, mean, rtol=1e-6)
@@ -137,6 +139,19 @@ def test_validation_in_the_middle_of_training_changes_no_quantity(tmp_path: Path
     assert_agreement(out, "without", "lightning")
 
 
+def test_validation_with_gradients_is_not_part_of_the_step_that_it_interrupts(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+
+    class WithGradients(Module):
+        def validation_step(self, batch: Any, index: int) -> None:
+            with torch.enable_grad():
+                self.body(100 * batch[0])
+
+    trainer(out, Setup(), callback(out, arm="without")).fit(Module(), loader())
+    trainer(out, Setup(), callback(out), val_check_interval=3).fit(WithGradients(), loader(), loader())
+    assert_agreement(out, "without", "lightning")
+
+
 class TestModule(Module):
     __test__ = False
 
@@ -151,29 +166,44 @@ def test_validate_and_test_alone_record_nothing(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+class Manual(Module):
+    automatic_optimization = False
+
+    def training_step(self, batch: Any, index: int) -> None:  # type: ignore[override]
+        x, y = batch
+        for optimizer in self.optimizers():
+            optimizer.zero_grad()
+        self.manual_backward(nn.functional.cross_entropy(self.body(x), y))
+        for optimizer in self.optimizers():
+            optimizer.step()
+
+    def configure_optimizers(self) -> Any:
+        half = self.body[:3], self.body[3:]
+        return [torch.optim.SGD(part.parameters(), lr=0.1) for part in half]
+
+
 def test_two_optimizers_of_manual_optimization_are_both_read(tmp_path: Path) -> None:
     out = tmp_path / "runs"
-
-    class Manual(Module):
-        automatic_optimization = False
-
-        def training_step(self, batch: Any, index: int) -> None:  # type: ignore[override]
-            x, y = batch
-            for optimizer in self.optimizers():
-                optimizer.zero_grad()
-            self.manual_backward(nn.functional.cross_entropy(self.body(x), y))
-            for optimizer in self.optimizers():
-                optimizer.step()
-
-        def configure_optimizers(self) -> Any:
-            half = self.body[:3], self.body[3:]
-            return [torch.optim.SGD(part.parameters(), lr=0.1) for part in half]
-
     used = trainer(out, Setup(), callback(out), gradient_clip_val=None, accumulate_grad_batches=1)
     used.fit(Manual(), loader())
     gradients = run_of(out, "lightning").series["weight_gradient_norm"]
     assert gradients.step.tolist() == [*range(0, 48, 2)], "Lightning counts the steps of both"
     assert np.isfinite(gradients.value).all() and gradients.sites == ("body.0", "body.2", "body.3", "body.5")
+
+
+def test_a_counter_that_skips_the_multiples_of_every_is_measured_next(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+
+    class Later(Manual):
+        def training_step(self, batch: Any, index: int) -> None:  # type: ignore[override]
+            if self.global_step:
+                return super().training_step(batch, index)
+            self.manual_backward(nn.functional.cross_entropy(self.body(batch[0]), batch[1]))
+            self.optimizers()[0].step()
+
+    used = trainer(out, Setup(), callback(out, Setup(every=10)), gradient_clip_val=None, accumulate_grad_batches=1)
+    used.fit(Later(), loader())
+    assert run_of(out, "lightning").series["weight_norm"].step.tolist() == [0, 11, 21, 31, 41]
 
 
 def test_a_scaler_of_lightning_is_found(tmp_path: Path) -> None:
@@ -256,6 +286,38 @@ def test_a_resumed_training_has_the_record_of_an_uninterrupted_one(first: bool, 
     assert_same_weights(network, resumed)
     assert_agreement(out, "plain", "lightning")
     assert "resumed at step 6 from a checkpoint" in run_of(out, "lightning").notes
+
+
+def test_a_resumed_training_with_two_optimizers_lacks_no_step(tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    options = {"gradient_clip_val": None, "accumulate_grad_batches": 1}
+    used = trainer(out, Setup(), callback(out), max_epochs=1, **options)
+    used.fit(Manual(), loader())
+    used.save_checkpoint(tmp_path / "end.ckpt")
+    again = trainer(out, Setup(), callback(out, if_exists="replace"), **options)
+    again.fit(Manual(), loader(), ckpt_path=tmp_path / "end.ckpt")
+    run = run_of(out, "lightning")
+    assert run.series["weight_norm"].step.tolist() == [*range(0, 48, 2)]
+    assert not [note for note in run.notes if "not in the record" in note]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_at_the_end_of_an_epoch_has_what_the_module_logs_there(first: bool, tmp_path: Path) -> None:
+    from lightning.pytorch.callbacks import ModelCheckpoint
+
+    out = tmp_path / "runs"
+
+    class Logging(Module):
+        def on_train_epoch_end(self) -> None:
+            self.log("epoch_number", float(self.current_epoch))
+
+    saving = ModelCheckpoint(tmp_path, filename="{epoch}", save_top_k=-1, save_on_train_epoch_end=True)
+    order = [callback(out), saving] if first else [saving, callback(out)]
+    trainer(out, Setup(), *order, enable_checkpointing=True).fit(Logging(), loader())
+    again = trainer(out, Setup(), callback(out, if_exists="replace"))
+    again.fit(Logging(), loader(), ckpt_path=tmp_path / "epoch=0.ckpt")
+    series = run_of(out, "lightning").series["epoch_number"]
+    assert (series.step.tolist(), series.value.tolist()) == ([5, 11], [0, 1])
 
 
 def test_a_second_fit_continues_the_record_of_the_first(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
     _fitting = False
     _trainer: Any = None
     _step: int | None = None
+    _last_step: int | None = None
+    _epoch_is_over = False
     _metrics: list[dict[str, Any]]
     _seen: dict[str, Any]
 
@@ -60,6 +62,7 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
     def state_dict(self) -> dict[str, Any]:
         """Returns the record so far."""
         self._end_step()
+        self._log_end_of_epoch()
         return self._record.state_dict(0 if self._trainer is None else self._trainer.global_step)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
@@ -68,7 +71,7 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
             return
         seed = os.environ.get("PL_GLOBAL_SEED", "")
         steps = trainer.estimated_stepping_batches
-        self._trainer, self._step = trainer, None
+        self._trainer, self._step, self._last_step, self._epoch_is_over = trainer, None, None, False
         self._metrics, self._seen = [], dict(trainer.logged_metrics)
         self._record.start(
             pl_module,
@@ -80,6 +83,11 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
             scaler=getattr(trainer.precision_plugin, "scaler", None),
             processes=trainer.world_size,
         )
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        """Records what the module has logged at the end of the last epoch, after our own hook."""
+        self._log_end_of_epoch()
+        self._epoch_is_over = False
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Begins a step, unless gradients are being accumulated."""
@@ -95,14 +103,23 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         """Records what was logged about the epoch, at its last step."""
-        self._record.log(self._fresh_metrics(trainer), step=trainer.global_step - 1)
+        self._epoch_is_over = True
+        self._log_end_of_epoch()
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        """Keeps the validation out of the step, which may be accumulating gradients."""
+        if self._record.run is not None:
+            self._record.run.suspend_probes()
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
         """Records what was logged in validation, after as many updates."""
+        if self._record.run is not None:
+            self._record.run.resume_probes()
         self._record.log(self._fresh_metrics(trainer), step=trainer.global_step)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Writes the record."""
+        self._log_end_of_epoch()
         self._record.finish(trainer.global_step)
         self._trainer = None
 
@@ -119,7 +136,12 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
         values = {name: [metrics[name] for metrics in self._metrics if name in metrics] for name in names}
         self._record.log({name: sum(each) / len(each) for name, each in values.items()}, step=self._step)
         self._record.end_step()
-        self._metrics, self._step = [], None
+        self._metrics, self._last_step, self._step = [], self._step, None
+
+    def _log_end_of_epoch(self) -> None:
+        """Records what was logged since the last step of an epoch that is over, at that step."""
+        if self._epoch_is_over and self._trainer is not None and self._last_step is not None:
+            self._record.log(self._fresh_metrics(self._trainer), step=self._last_step)
 
     def _fresh_metrics(self, trainer: Any) -> dict[str, Any]:
         """Returns what was logged since the last call: Lightning keeps old values in the same dictionary.
