@@ -206,7 +206,7 @@ def test_a_framework_that_begins_again_records_once(tmp_path: Path) -> None:
             record.begin_step(step)
             training.update(step)
             record.end_step()
-    record.finish()
+    record.finish(3)
     assert series(tmp_path, "sgd")["weight_norm"].step.tolist() == [0, 1, 2]
 
 
@@ -222,7 +222,7 @@ def test_a_record_that_is_ahead_of_the_training_is_not_continued(tmp_path: Path)
     record.begin_step(3)
     training.update(3)
     record.end_step()
-    record.finish()
+    record.finish(4)
     (run,) = ky.Store.open(tmp_path).select("framework", arms=["sgd"]).finished
     assert run.series["weight_norm"].step.tolist() == [3]
     assert "the training began at step 3; steps 0 to 2 are not in the record" in run.notes
