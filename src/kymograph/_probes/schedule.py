@@ -19,8 +19,8 @@ class Schedule:
     """Decides which steps are measured.
 
     Without a budget these are the multiples of ``every``; if the step number skips one, the next step that there is.
-    With one, e.g. 0.05, the interval is at least ``every`` and long enough that measuring adds at most that share to the
-    training time: the median extra time of a measured step, spread over the interval, stays below it. Times are
+    With one, e.g. 0.05, the interval is at least ``every`` and long enough that measuring adds at most that share to
+    the training time: the median extra time of a measured step, spread over the interval, stays below it. Times are
     wall-clock times of whole steps, and do not include work that an accelerator does later.
     """
 
