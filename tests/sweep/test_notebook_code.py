@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import kymograph as ky
 from kymograph._errors import KymographError
+from kymograph._sweep import notebook_code
 from kymograph._sweep.code_identity import code_text
 from kymograph._sweep.notebook_code import program, statements_of
 
@@ -33,7 +35,7 @@ def code_of(*cells: str, space: dict[str, Any] = SPACE) -> str:
     """Returns the code of the study `mine`, without comments and empty lines."""
     statements = statements_of(cells)
     position = max(index for index, statement in enumerate(statements) if "mine" in statement.names.bound)
-    return code_text(program(statements, position, "mine", space).encode()).decode()
+    return code_text(program(statements, position, "mine", space).text.encode()).decode()
 
 
 PLAIN = code_of(IMPORTS, HELPER, SCALE, STUDY)
@@ -125,7 +127,154 @@ def test_imports_from_the_future_come_first() -> None:
     assert code_of(IMPORTS, "x = 1\nfrom __future__ import annotations", HELPER, SCALE, STUDY).startswith("from __fut")
 
 
+NUMBER = "K = 5.0\n\n\ndef helper(x):\n    return x * K"
+OBJECT = "import types\ncfg = types.SimpleNamespace(k=5.0)\n\n\ndef helper(x):\n    return x * cfg.k"
+CLASS = "class Net:\n    def forward(self, x):\n        return x\n\n\ndef helper(x):\n    return Net().forward(x)"
+ARRAY = "import numpy as np\ndata = np.arange(3.0)\n\n\ndef helper(x):\n    return data * x"
+LIST = "data = [1, {'a': (2.0, None)}]\n\n\ndef helper(x):\n    return data"
+
+
+class Kernel:
+    """A notebook's kernel: it executes cells, keeps their text, and goes on after one that failed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.user_ns: dict[str, Any] = {"__name__": "__main__", "In": [], "get_ipython": lambda: self}
+        monkeypatch.setattr(notebook_code, "_shell", lambda: self)
+
+    def run_line_magic(self, name: str, line: str) -> None:
+        assert name == "time"
+        exec(line, self.user_ns)
+
+    def execute(self, *cells: str) -> None:
+        for cell in cells:
+            self.user_ns["In"].append(cell)
+            with contextlib.suppress(ZeroDivisionError):
+                exec(compile(cell, "<cell>", "exec", dont_inherit=True), self.user_ns)
+
+    def load(self) -> Any:
+        """Returns the study `mine` as it would be run."""
+        code = notebook_code.reference_to_cells("mine", "mine", None)
+        assert code is not None
+        return code.load()
+
+
+NUMBER_CHANGED = "^K is 5.0 in the cells that define it and 13.0 in the kernel; assign or define it in a cell by itself"
+OBJECT_CHANGED = r"^cfg is namespace\(k=5.0\) in the cells that define it and namespace\(k=13.0\) in the kernel; assign"
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ((NUMBER, "1 / 0\ndef helper(x):\n    return 67.0"), "^helper is not the same in the cells"),
+        ((NUMBER, "get_ipython().run_line_magic('time', 'K = 13.0')"), NUMBER_CHANGED),
+        ((NUMBER, "def setk():\n    global K\n    K = 13.0\nsetk()"), NUMBER_CHANGED),
+        ((NUMBER, "globals()['K'] = 13.0"), NUMBER_CHANGED),
+        ((NUMBER, "exec('K = 13.0')"), NUMBER_CHANGED),
+        ((NUMBER, "globals()['helper'] = lambda x: x + K"), "^helper is not the same"),
+        ((NUMBER, "get_ipython().user_ns['helper'] = abs"), "^helper is not the same"),
+        ((NUMBER, "globals().pop('K')"), "^K is defined in a cell but no longer in the kernel; define it in a cell"),
+        ((OBJECT, "for one in [cfg]:\n    vars(one)['k'] = 13.0"), OBJECT_CHANGED),
+        ((OBJECT, "def bump():\n    cfg.k = 13.0", "bump()"), OBJECT_CHANGED),
+        ((OBJECT, "alias = cfg", "alias.k = 13.0"), OBJECT_CHANGED),
+        ((CLASS, "1 / 0\n" + CLASS.replace("return x\n", "return -x\n")), "^Net is not the same"),
+        ((CLASS, "alias = Net", "alias.forward = lambda self, x: 3"), "^Net is not the same"),
+        ((ARRAY, "alias = data", "alias[1] = 7"), "^data is not the same"),
+        ((LIST, "alias = data[1]", "alias['a'] = (2.0, 0)"), "^data is .* in the cells that define it and .* in the k"),
+    ],
+)
+def test_a_change_that_no_statement_shows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, cells: tuple[str, ...], message: str
+) -> None:
+    kernel = Kernel(monkeypatch)
+    kernel.execute(IMPORTS, cells[0], STUDY)
+    kernel.load()
+    kernel.execute(*cells[1:])
+    with pytest.raises(KymographError, match=message):
+        kernel.load()
+    kernel.execute(cells[0])
+    kernel.load()
+
+
+def test_a_change_of_what_the_study_was_made_with_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch)
+    kernel.execute(
+        IMPORTS, "rate = 0.1", "exec('rate = 0.2')", STUDY.replace("0.1", "rate").replace("helper(lr)", "lr")
+    )
+    with pytest.raises(KymographError, match=r"^mine is not the same in the cells that define it and in the kernel"):
+        kernel.load()
+
+
+CHANGING = "calls = []\n\n\ndef helper(x):\n    calls.append(x)\n    return len(calls)"
+DEFINITIONS = """import dataclasses, enum, functools, types
+import numpy as np
+import torch
+
+@dataclasses.dataclass
+class Settings:
+    "Some settings."
+    width: int = 3
+    kind: "Kind | None" = None
+    extra: list = dataclasses.field(default_factory=list)
+
+class Kind(enum.Enum):
+    ONE = 1
+    TWO = "two"
+
+class Net(torch.nn.Module):
+    def __init__(self, width=3):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(width))
+        self.layer = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return super().forward(x)
+
+class Square(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x
+
+def outer(scale):
+    def inner(x: int) -> float:
+        try:
+            return sum(one * scale for one in range(x) if one in {1, 2, "three"})
+        except ValueError as error:
+            raise KeyError(x) from error
+    return inner
+
+@functools.cache
+def cached(x):
+    return x
+
+@torch.no_grad()
+def measured(x):
+    return x
+
+@property
+def odd(self):
+    return 1
+
+settings = Settings(extra=[Kind.TWO, float("nan")])
+settings.self = settings
+values = {"a": np.arange(6).reshape(2, 3), "b": torch.ones(2, dtype=torch.bfloat16), "c": {1, "x"}, "d": range(3)}
+made, part, dtype, opened = outer(2.0), functools.partial(outer, scale=3), torch.float32, open
+net, generator, sine = Net(), torch.Generator(), np.sin
+"""
+USES = "(settings, Kind, Net, Square, cached, measured, odd, values, made, part, dtype, opened, net, generator, sine)"
+
+
+def test_what_was_not_changed_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch)
+    kernel.execute(IMPORTS, CHANGING, STUDY)
+    kernel.load().body(None)
+    assert kernel.load().body(None) == {"x": 2}, "a study may change its own variables as it runs"
+    kernel.execute(DEFINITIONS, STUDY.replace("helper(lr)", USES))
+    kernel.execute("mine", "cached(2)\nmade(1)", DEFINITIONS)
+    assert len(kernel.load().body(None)["x"]) == 15
+
+
 SESSION = '''
+import pathlib
 import sys
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -172,6 +321,18 @@ print("FAILED CELL", file=sys.stderr)
 assert cell("1 / 0\\n" + STUDY.replace("lr * x", "lr * x * 2")) is not None
 error = cell(RUN)
 assert "was executed again and failed" not in str(error) and error is None
+print("STALE", file=sys.stderr)
+for change in (
+    "1 / 0\\n" + HELPER.replace("* 1", "* 2"),
+    "get_ipython().user_ns['helper'] = abs",
+    "%time helper = abs",
+    "exec('helper = abs')",
+):
+    cell(change)
+    known = sorted(path.name for path in pathlib.Path("runs").rglob("*"))
+    assert "helper is not the same in the cells that define it and in the kernel" in str(cell(RUN)), change
+    assert known == sorted(path.name for path in pathlib.Path("runs").rglob("*")), change
+    assert cell(HELPER) is None and cell(RUN) is None
 assert cell("made = [ky.study(arms={'a': {}})(lambda run: {})]") is None
 assert "neither in a file nor in a cell" in str(cell("ky.run(made[0])"))
 '''

@@ -2,8 +2,9 @@
 
 The file is what runs, in this process and in every worker, and its hash is part of a run's identity. So a study in a
 notebook computes what its cells say, whatever else was executed in between, and two kernels that executed the same code
-make the same runs. Statements are found in the text of the executed cells; the kernel's memory decides nothing, except
-that a number or a function is known to be unchanged by whatever it was passed to.
+make the same runs. Statements are found in the text of the executed cells. The kernel's memory decides nothing, except
+that a number or a function is known to be unchanged by whatever it was passed to; but where it differs from what the
+file defines, the study is refused, because one of the two is not what the user means.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from kymograph._errors import KymographError
 from kymograph._io.processes import temporary_directory
@@ -26,6 +27,7 @@ from kymograph._io.writing import write_atomically
 from kymograph._registry import PACKAGES
 from kymograph._sweep.code_identity import _Names, code_text, installed, names_in
 from kymograph._sweep.code_loading import CodeReference
+from kymograph._sweep.kernel_values import check_kernel_values
 
 _EXECUTING_MAGICS = ("time", "capture", "prun")
 """Cell magics that execute the cell as it is."""
@@ -47,7 +49,8 @@ def _shell() -> Any:
 def reference_to_cells(study: str, name: str, function: Callable[..., Any] | None) -> CodeReference | None:
     """Writes the code of a study of the running notebook to a temporary file; returns a reference to it.
 
-    Returns None if no notebook is running, or if none of its cells defines the study.
+    Returns None if no notebook is running, or if none of its cells defines the study. Raises a KymographError if the
+    file gives a name that the study uses another value than it has in the kernel.
 
     Args:
         study: the study's name, for messages.
@@ -62,11 +65,13 @@ def reference_to_cells(study: str, name: str, function: Callable[..., Any] | Non
     position = _definition(statements, study, name, function)
     if position is None:
         return None
-    text = program(statements, position, study, shell.user_ns)
+    made = program(statements, position, study, shell.user_ns)
     file = Path(_home().name) / f"notebook_{name}.py"
-    write_atomically(file, text.encode("utf-8", "surrogateescape"))
+    write_atomically(file, made.text.encode("utf-8", "surrogateescape"))
     here = [path for path in dict.fromkeys((str(Path.cwd()), *sys.path)) if path and not installed(Path(path))]
-    return CodeReference(name, file=str(file), search=tuple(here))
+    code = CodeReference(name, file=str(file), search=tuple(here))
+    check_kernel_values(code.load_module(), made.names, name, shell.user_ns)
+    return code
 
 
 @functools.cache
@@ -155,7 +160,15 @@ def _definition(
     return None
 
 
-def program(statements: Sequence[Statement], position: int, study: str, space: Mapping[str, Any]) -> str:
+class Program(NamedTuple):
+    """The source of a module that defines a study."""
+
+    text: str
+    names: Collection[str]
+    """The names that are looked up when the study runs, which have the values that they have in the end."""
+
+
+def program(statements: Sequence[Statement], position: int, study: str, space: Mapping[str, Any]) -> Program:
     """Returns the source of a module with the statement at ``position`` and all that it depends on.
 
     A statement depends on the last ones before it that bound the names it uses, and on what changed their objects in
@@ -192,7 +205,8 @@ def program(statements: Sequence[Statement], position: int, study: str, space: M
     imports = [one for one in statements if isinstance(one.node, ast.ImportFrom)]
     future = [one.text for one in imports if getattr(one.node, "module", None) == "__future__"]
     texts = [*dict.fromkeys(future), *(text for text in texts if text not in future)]
-    return f"# The code of the study {study}, from the cells of a notebook.\n" + "\n\n\n".join(texts) + "\n"
+    text = f"# The code of the study {study}, from the cells of a notebook.\n" + "\n\n\n".join(texts) + "\n"
+    return Program(text, {name for name, before in asked if before == end})
 
 
 def _in_canonical_order(statements: Sequence[Statement]) -> list[Statement]:
