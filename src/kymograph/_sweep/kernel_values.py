@@ -80,7 +80,10 @@ def check_kernel_values(module: ModuleType, names: Iterable[str], study: str, ke
             what = f"{name} is {shown} in the cells that define it and {now} in the kernel"
         else:
             what = f"{name} is not the same in the cells that define it and in the kernel"
-        raise KymographError(f"{what}; assign or define it in a cell by itself, or restart and run all cells")
+        raise KymographError(
+            f"{what}; assign or define it in a cell by itself (with its seed, if it is random), or restart and run all "
+            "cells"
+        )
 
 
 def _shown(value: Any) -> str:
