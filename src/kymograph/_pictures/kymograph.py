@@ -329,7 +329,9 @@ def _draw_one(picture: _Picture, drawn: DepthMap) -> LabFigure:
 def _draw_maps(picture: _Picture, arrangements: Sequence[Arrangement]) -> LabFigure:
     """Draws the maps of every arrangement below each other, a column per arm, each map with its own colour scale."""
     columns = most_columns(max(len(arrangement.arms) for arrangement in arrangements))
-    notes = ["Each map has its own colour scale."]
+    kind = "log colour scale" if picture.log else "colour scale"
+    shared = any(len(arrangement.arms) > 1 for arrangement in arrangements)
+    notes = [f"Rows are numbered from the input down. Each map has its own {kind}{', shared by its arms' * shared}."]
     blocks: list[StackBlock] = []
     contents: list[tuple[tuple[str, ...], list[tuple[DepthMap, _Scale]]]] = []
     for arrangement in arrangements:

@@ -118,6 +118,8 @@ class Heartbeat(Follower):
             "updated": time.time(),
         }
         if self._lock is not None:
+            # A lock that is gone or belongs to someone else is noticed by its holder when the run ends; Windows cannot
+            # change the time of a link.
             with contextlib.suppress(OSError, NotImplementedError):
                 os.utime(self._lock, follow_symlinks=False)
         with contextlib.suppress(KymographError):

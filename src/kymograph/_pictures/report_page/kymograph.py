@@ -79,9 +79,9 @@ CELLS = 30_000
 FRAME = Frame(height=200, top=8, bottom=38)
 BAR = Frame(height=56, left=12, right=14, top=18, bottom=24)
 LEVELS = 64
-"""How many colours of a map an image has: neighbours cannot be told apart, and an image stays small."""
+"""The number of colours in an image: so many that adjacent shades look alike, so few that the file stays small."""
 LINE = 14
-"""The distance of labels below each other, in pixels; on a phone their letters are that high."""
+"""The vertical distance between labels, in pixels: the height of their letters on a phone."""
 WIDEST_LABELS = 120
 """The most pixels left of a map for the labels of its rows."""
 
