@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph._errors import first_line
+from kymograph._probes.distributed import fingerprint
 from kymograph._probes.layers import ProbedLayer, named_tensors, units_last
 from kymograph._probes.points import BackwardPasses
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
@@ -44,6 +45,9 @@ class Session:
         self._by_unit = {quantity.name for quantity in quantities if quantity.across == "union"}
         self._tensors: list[tuple[OrderedDict[Any, Any], tuple[str, int]]] = []  # tensors' hooks, and the keys of ours
         self.notes: dict[str, str] = {}
+        self.shared = False  # whether readings are combined with those of other ranks
+        self.failed: set[str] = set()  # sites that were given up, because measuring them failed
+        self.fingerprints: dict[str, str] | None = None  # of the outputs in this step, if they are wanted
 
     def put(self, key: Key, value: Tensor | float) -> None:
         """Adds a reading; several under one key are kept until the step ends, and then combined."""
@@ -61,11 +65,11 @@ class Session:
         row = self.row or {}
         for key, value in row.items() if self._by_unit else ():
             if key[0] in self._by_unit and isinstance(value, Tensor) and value.dim() and key not in self.several:
-                row[key] = torch.count_nonzero(value)
+                row[key] = value if self.shared else torch.count_nonzero(value)
         for key, readings in self.several.items():
             quantity = self._quantities[key[0]]
             try:
-                row[key] = combine_micro_batches(readings, quantity.together, quantity.across)
+                row[key] = combine_micro_batches(readings, quantity.together, quantity.across, self.shared)
             except ValueError as error:
                 row[key] = math.nan
                 self.notes.setdefault(quantity.name, f"{quantity.name} is not measured: {error}")
@@ -103,7 +107,7 @@ class LayerHook:
             if not quantity.layers or any(kind.__name__ in quantity.layers for kind in type(layer.module).__mro__):
                 kinds.setdefault(quantity.input, []).append(quantity)
         self._outputs, self._gradients = (
-            [(quantity.name, _reduction(quantity, layer.module)) for quantity in kinds.get(kind, ())]
+            [(quantity.name, _reduction(quantity, layer.module, session.passes)) for quantity in kinds.get(kind, ())]
             for kind in (QuantityInput.OUTPUT, QuantityInput.OUTPUT_GRADIENT)
         )
         is_attention = isinstance(layer.module, nn.MultiheadAttention)
@@ -135,7 +139,8 @@ class LayerHook:
     def register(self, module: nn.Module) -> torch.utils.hooks.RemovableHandle:
         """Attaches the hook to ``module``; at an attention it also receives the inputs."""
         if self._attention:
-            return module.register_forward_hook(self.with_inputs, with_kwargs=True)
+            # before fully_shard, which takes the weights away as the forward pass ends
+            return module.register_forward_hook(self.with_inputs, with_kwargs=True, prepend=True)
         return module.register_forward_hook(self._on_output)
 
     def state(self) -> dict[str, Any]:
@@ -223,6 +228,7 @@ class LayerHook:
             row = session.row
             if row is None:
                 return
+            passes.accumulated |= passes.at_outputs
             try:
                 value = gradient.detach() if gradient.requires_grad else gradient  # under create_graph
                 if passes.scaler is not None:
@@ -234,6 +240,7 @@ class LayerHook:
                         row[key] = reduce(value)
             except Exception as error:  # measuring never stops training
                 gradients.clear()
+                session.failed.add(site)
                 session.notes.setdefault(site, f"the gradient at {site} is not measured: {first_line(error)}")
 
         def read(output: Tensor, row: Row) -> None:
@@ -246,10 +253,13 @@ class LayerHook:
                         session.put(key, reduce(value))
                     else:
                         row[key] = reduce(value)
-                if gradients and output.requires_grad:
+                if (gradients or passes.at_outputs) and output.requires_grad:
                     session.hook(output, on_gradient)
+                if session.fingerprints is not None and site not in session.fingerprints:
+                    session.fingerprints[site] = fingerprint(value)
             except Exception as error:  # measuring never stops training
                 outputs.clear()
+                session.failed.add(site)
                 note(first_line(error))
 
         return read, outputs, gradients
@@ -285,9 +295,15 @@ def attention_weights(module: nn.MultiheadAttention, inputs: tuple[Any, ...], ke
     return weights if weights.dim() == 4 else weights[None]
 
 
-def _reduction(quantity: LoadedQuantity, module: nn.Module) -> Reduction:
+def _reduction(quantity: LoadedQuantity, module: nn.Module, passes: BackwardPasses) -> Reduction:
     """Returns the quantity as a function of the output alone."""
     function: Callable[..., Tensor | float] = quantity.function
+    if quantity.input is QuantityInput.OUTPUT_GRADIENT and quantity.together != "norm":  # a norm is divided afterwards
+        read = function
+
+        def function(gradient: Tensor) -> Tensor | float:
+            return read(gradient if passes.divisor == 1 else gradient / passes.divisor)
+
     wants, units = quantity.wants_layer, quantity.units
     if wants and units:
         return lambda value: function(units_last(value, module), module)

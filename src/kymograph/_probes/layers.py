@@ -218,5 +218,3 @@ def _refuse_unmeasurable(name: str, parameter: nn.Parameter) -> None:
         raise KymographError(f"{name} has no weights yet; run one forward pass before you attach a probe")
     if parameter.is_meta:
         raise KymographError(f"{name} is on the meta device and has no values; give it weights first")
-    if type(parameter.data).__name__ == "DTensor":
-        raise KymographError(f"the weights of {name} are sharded over processes, which a probe cannot measure yet")

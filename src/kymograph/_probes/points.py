@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
 
 from kymograph._errors import KymographError
+from kymograph._probes.distributed import is_sharded
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
 from kymograph._probes.readings import Row
 from kymograph._probes.weights import WeightReader
@@ -46,6 +47,8 @@ class BackwardPasses:
             raise KymographError(f"scaler must have get_scale(), as a torch.amp.GradScaler has, and a {kind} has none")
         self.scaler = scaler
         self.trains = True  # False: the pass is one on the fixed batch
+        self.divisor = 1.0  # of the gradients of all ranks' losses, added up
+        self.at_outputs = False  # gradients at outputs tell where a micro-batch ends; those of weights may come later
         self.micro_batch, self.accumulated = 0, False
         self._backward, self._scale = -1, 1.0
 
@@ -86,6 +89,8 @@ class GradientPoints:
         self._reader, self._optimizers, self._passes, self._model = reader, optimizers, passes, model
         self._at_outputs = any(quantity.input is QuantityInput.OUTPUT_GRADIENT for quantity in quantities)
         self._counts_micro_batches = any(quantity.across for quantity in quantities)
+        # fully_shard may leave out gradients until the last micro-batch
+        passes.at_outputs = self._counts_micro_batches and any(map(is_sharded, model.parameters()))
         self.found_scaler = False
         self._measuring = False
         self._reset()

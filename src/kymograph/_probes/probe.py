@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +19,13 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph._errors import KymographError, first_line
+from kymograph._probes.distributed import RankReadings, Strategy, active_data_parallel, ranks_here, strategy_of
 from kymograph._probes.fixed_batch import FixedBatch, Loss
 from kymograph._probes.hooks import LayerHook, Session
 from kymograph._probes.layers import can_be_called, compiled_modules, find_layers, unwrapped
 from kymograph._probes.points import BackwardPasses, GradientPoints, Scaler
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
-from kymograph._probes.readings import Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
+from kymograph._probes.readings import BLOCK, Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
 from kymograph._probes.schedule import Schedule
 from kymograph._probes.site_families import counted, families
 from kymograph._probes.weights import WeightReader, optimizers_in
@@ -38,6 +44,8 @@ _ON_TWIN = (
     "outputs and their gradients are measured on the model's eager twin, the same weights in evaluation mode on the "
     "batch of the probe"
 )
+_FIRST_BLOCK = 4
+"""How many measured steps of several ranks are combined at first; then twice as many each time, up to `BLOCK`."""
 _MOST_NAMES = 3
 """How many families of layers a note names."""
 _MOST_NOTES = 4
@@ -78,7 +86,14 @@ class Probe:
     measured is NaN, and `notes` says why; what the first measured step tells is printed at once. A compiled model's
     outputs are read on its eager twin: the same weights, in evaluation mode, on ``batch``. Weights, updates and weight
     gradients are still those of the training step.
+
+    Where several processes train the network (DistributedDataParallel, ``fully_shard``), every one of them must make
+    the probe and the same steps. Each measures its share; the readings are combined after 4, 8, 16, 32 and then every
+    64 measured steps, and when the probe is detached. `series` then has those of the whole batch and the whole weights,
+    as far as they are combined, on every rank.
     """
+
+    _numbers = itertools.count()
 
     def __init__(
         self,
@@ -94,6 +109,12 @@ class Probe:
     ) -> None:
         self.names = chosen(level)
         self._quantities = load(self.names)
+        self._number = next(Probe._numbers)
+        self._ranks = ranks_here()
+        self.strategy = Strategy("none")
+        """How several processes train the network."""
+        if self._ranks is not None:
+            self._share_quantities(model, self._ranks.size)
         self.schedule = Schedule(every, budget)
         found_layers = find_layers(model, layers)
         self._layer_names = [layer.name for layer in found_layers]
@@ -120,6 +141,12 @@ class Probe:
                     f"{name} is not measured: no nn.MultiheadAttention is among the layers, and the weights inside "
                     "scaled_dot_product_attention cannot be seen"
                 )
+        self._combined: RankReadings | None = None
+        self._replicated: set[str] | None = None  # sites whose outputs are the same on all ranks; None: not yet known
+        self._others_failed: set[str] = set()
+        self._block = _FIRST_BLOCK
+        if self._ranks is not None:
+            self._share_readings()
         self._attached = self._was_attached = self._began = False
         self._step: int | None = None
         self._measuring = False
@@ -128,7 +155,7 @@ class Probe:
         self._unseen: set[str] = set()  # layers that were compiled after the probe was made
         self._waiting: list[RemovableHandle] = []
         self._said, self._said_unused = 0, False
-        self.say: Callable[[str], None] = _print_note
+        self.say: Callable[[str], None] = _print_note if self._ranks is None or self._ranks.rank == 0 else _say_nothing
         """What is called with a note as soon as there is one; a run sets it."""
 
     def __enter__(self) -> Self:
@@ -138,7 +165,7 @@ class Probe:
     def __exit__(self, kind: type[BaseException] | None, *reason: object) -> None:
         if kind is None:
             self.say_unused()
-        self.detach()
+        self.detach(combine=kind is None)
 
     def attach(self) -> None:
         """Enables `step`; hooks are attached for the measured steps only."""
@@ -146,8 +173,14 @@ class Probe:
         if not self._began and not self._waiting:
             self._waiting = [one.register_step_post_hook(self._after_unmeasured_update) for one in self._optimizers]
 
-    def detach(self) -> None:
-        """Removes every hook and frees the copies of the weights; readings are kept."""
+    def detach(self, *, combine: bool = True) -> None:
+        """Removes every hook and frees the copies of the weights; readings are kept.
+
+        Of several ranks, all must call it: the last readings are combined, and a rank with fewer steps than others
+        waits for them. ``combine=False``: drop these readings, because the training has failed.
+        """
+        if combine and self._attached:
+            self._end_with_others()
         self._session.abandon()
         self._remove_hooks()
         self._stop_waiting()
@@ -193,6 +226,8 @@ class Probe:
         if not self._layers_known and not self._twin:
             self._see_which_layers_are_compiled()
         self._at_network(row)
+        if self._combined is not None and not self._table.measured:
+            self._session.fingerprints = {}
         if not self._handles:
             self._add_hooks()
         self._weights.begin(row)
@@ -210,12 +245,24 @@ class Probe:
             if not self._layers_known:
                 self._see_which_layers_ran(step, row)
             self._table.add(step, self._session.close())
+            if self._combined is not None:
+                self._session.fingerprints = self._session.fingerprints or None
+                if self._table.measured - len(self._table.steps) >= self._block:
+                    self._block = min(2 * self._block, BLOCK)
+                    self.combine()
             if not self.schedule.constant or not self._layers_known:
                 self._remove_hooks()
             if len(self._session.notes) > self._said:
                 self._say_new_notes()
         self._measuring = False
         self.schedule.end(step, measured)
+
+    def combine(self) -> None:
+        """Combines the readings so far with those of the other ranks, if there are any; all of them must call it."""
+        if self._combined is not None:
+            told, combined = self._combined.exchange(*self._table.take(), self._told())
+            self._hear(told)
+            self._keep(*combined())
 
     def abandon(self) -> None:
         """Drops the current step, e.g. because it failed."""
@@ -249,7 +296,11 @@ class Probe:
             self.say(NO_STEP)
 
     def state(self) -> dict[str, Any]:
-        """Returns everything the probe needs to resume after a kill: tensors, arrays, numbers and strings."""
+        """Returns everything the probe needs to resume after a kill: tensors, arrays, numbers and strings.
+
+        Of several ranks, all must call it, and each has a state of its own.
+        """
+        self.combine()
         return {
             "quantities": list(self.names),
             "readings": self._table.state(),
@@ -263,6 +314,7 @@ class Probe:
             "unseen": sorted(self._unseen),
             "twin": self._twin,
             "scaled": sorted(self._scaled),
+            "replicated": None if self._replicated is None else sorted(self._replicated),
         }
 
     def fits(self, state: Mapping[str, Any]) -> bool:
@@ -292,6 +344,8 @@ class Probe:
         self._unseen = set(state.get("unseen", ()))
         self._twin = state.get("twin", self._twin)
         self._unknown_since, self._scaled = len(self._table.steps), set(state.get("scaled", ()))
+        known = state.get("replicated")
+        self._replicated = None if known is None else set(known)
 
     def series(self) -> dict[str, RunSeries]:
         """Returns each quantity that some layer has, over the measured steps, with the layers as its sites.
@@ -316,6 +370,146 @@ class Probe:
             for index, step in enumerate(self._table.steps)
         ][since:]
 
+    def _share_quantities(self, model: nn.Module, size: int) -> None:
+        """Prepares to measure a part of the batch and the weights: what does not follow from parts is not computed."""
+        self.strategy = strategy_of(model, size)
+        self._quantities |= {name: one for name, one in load(["output_size"]).items() if name not in self._quantities}
+        for name, quantity in self._quantities.items():
+            if quantity.across == "undefined":
+                self._quantities[name] = replace(quantity, function=_not_a_number, wants_layer=False, units=False)
+
+    def _share_readings(self) -> None:
+        """Prepares to combine readings; raises if the ranks do not measure the same layers."""
+        ranks, notes = self._ranks, self._session.notes
+        assert ranks is not None
+        self._holders = self._weights.holders(ranks.rank)
+        self._combined = RankReadings(
+            ranks, self._number, self._rule, self._counts, lambda key: ("output_size", key[1])
+        )
+        self._table.share()
+        self._session.shared = True
+        self._passes.divisor = self.strategy.divisor
+        measured = json.dumps([self._layer_names, list(self.names), self.schedule.every, self.schedule.budget])
+        for rank, (_, theirs) in enumerate(ranks.exchange("record", hashlib.sha256(measured.encode()).digest())):
+            if theirs != hashlib.sha256(measured.encode()).digest():
+                raise KymographError(
+                    f"rank {rank} measures other layers or quantities than rank {ranks.rank}; a network whose layers "
+                    "are divided among ranks (pipeline parallelism) cannot be measured as one"
+                )
+        for quantity in self._quantities.values():
+            if quantity.across == "undefined":
+                notes[quantity.name] = (
+                    f"{quantity.name} is not measured: that of a batch does not follow from those of its parts on "
+                    f"{ranks.size} ranks"
+                )
+            elif quantity.input is QuantityInput.NETWORK and self.strategy.shards_weights:
+                notes[quantity.name] = f"{quantity.name} is not measured: no rank has all weights (fully_shard)"
+        if self._twin and self.strategy.shards_weights:
+            raise KymographError(
+                "the model is compiled and sharded: choose quantities of the weights, e.g. level=['weight_norm']"
+            )
+
+    def _counts(self, key: Key) -> bool:
+        """Returns whether this rank's reading counts; of what all ranks have, the first one's does."""
+        holder = self._holders.get(key[1]) if self._quantities[key[0]].input in _AT_WEIGHTS else None
+        return True if holder is None else holder[1]
+
+    def _rule(self, key: Key) -> str:
+        """Returns how the readings of all ranks are combined into one."""
+        name, site = key
+        quantity = self._quantities[name]
+        at_layer = quantity.input in _AT_LAYERS
+        if self.strategy.name == "none" or (at_layer and self._twin) or quantity.input is QuantityInput.NETWORK:
+            return "first"
+        if not at_layer:
+            if self._holders[site][0] == "replicated":
+                return "first"
+            return "none" if quantity.together == "mean" else quantity.together
+        if quantity.across == "undefined" or site in self._session.failed | self._others_failed:
+            return "none"
+        if site in (self._replicated or ()):
+            # The gradient there is a sum over ranks, of which only the lengths of the terms are known.
+            return "none" if quantity.input is QuantityInput.OUTPUT_GRADIENT else "first"
+        return quantity.across or quantity.together
+
+    def _told(self) -> dict[str, Any]:
+        """Returns what this rank tells the others with its readings."""
+        prints, self._session.fingerprints = self._session.fingerprints, None
+        return {
+            "interval": self.schedule.interval,
+            "strategy": self.strategy.name,
+            "fingerprints": prints,
+            "failed": sorted(self._session.failed),
+            "notes": self._session.notes,
+        }
+
+    def _hear(self, told: Sequence[Mapping[str, Any]]) -> None:
+        """Acts on what the ranks said: rank 0 decides the schedule."""
+        notes = self._session.notes
+        self.schedule.interval = told[0]["interval"]
+        for rank, theirs in enumerate(told):
+            self._others_failed |= set(theirs["failed"])
+            for name, note in theirs["notes"].items():
+                if name not in told[0]["notes"]:
+                    notes.setdefault(name, f"on rank {rank}: {note}")
+        prints = [theirs["fingerprints"] for theirs in told]
+        if self._replicated is None and all(prints):
+            first, *others = prints
+            same = {site for site, seen in first.items() if seen and all(one.get(site) == seen for one in others)}
+            if first and len(same) == sum(map(bool, first.values())):
+                notes["same batch"] = (
+                    "every rank has trained on the same batch: its data are not divided among the ranks"
+                )
+                same = set()
+            self._replicated = same
+            at = [
+                quantity.name
+                for quantity in self._quantities.values()
+                if quantity.input is QuantityInput.OUTPUT_GRADIENT
+            ]
+            if same and at:
+                notes["replicated"] = (
+                    f"{', '.join(at)} is not measured at {self._named(sorted(same))}: the output does not depend on "
+                    "the batch, and its gradient is a sum over ranks"
+                )
+        if told[0]["strategy"] == "none":
+            notes["strategy"] = (
+                "the network is neither in DistributedDataParallel nor sharded by fully_shard: what rank 0 trains is "
+                "measured, and nothing of the other ranks"
+            )
+        if len(notes) > self._said:
+            self._say_new_notes()
+
+    def _keep(self, steps: Sequence[int], rows: Sequence[Row]) -> None:
+        """Keeps combined readings; the loss is the mean over ranks, and a gradient's norm is divided like it."""
+        scaled = {
+            quantity.name
+            for quantity in self._quantities.values()
+            if quantity.input is QuantityInput.OUTPUT_GRADIENT and quantity.together == "norm" and not self._twin
+        }
+        for row in rows if self.strategy.divisor != 1 else ():
+            row |= {key: value / self.strategy.divisor for key, value in row.items() if key[0] in scaled}
+        self._table.give(steps, rows)
+
+    def _end_with_others(self) -> None:
+        """Combines the last readings; returns when every rank has ended."""
+        combined = self._combined
+        if combined is None or combined.all_ended:
+            return
+        taken, more = self._table.take(), self._told()
+        while not combined.all_ended:
+            told, rows = combined.exchange(*taken, more, ended=True)
+            if all(told):  # the others were combining as well, not saving
+                self._hear(told)
+                self._keep(*rows())
+                taken = [], []
+
+    def _see_strategy(self, *_: Any) -> None:
+        """Sees, as a forward pass begins, whether it is that of a DistributedDataParallel around the network."""
+        if self._ranks is not None and (active := active_data_parallel(self._ranks.size)) is not None:
+            self.strategy = active
+            self._passes.divisor = active.divisor
+
     def _refuse_impossible(self) -> None:
         """Raises if quantities, or a compiled model's eager twin, lack a batch, or if nothing is trainable."""
         if self._network and self._fixed is None:
@@ -333,6 +527,8 @@ class Probe:
         if not self._twin:
             self._handles = [hook.register(module) for module, hook in self._hooks if hook.name not in self._unseen]
         self._handles += self._points.attach(watch_updates=not self._layers_known)
+        if self._ranks is not None and self.strategy.name == "none":
+            self._handles.append(self._model.register_forward_pre_hook(self._see_strategy))
 
     def _remove_hooks(self) -> None:
         for handle in self._handles:
@@ -343,7 +539,7 @@ class Probe:
         """Notes why gradients of this measured step are missing."""
         points, notes = self._points, self._session.notes
         if points.found_scaler:
-            self._scaled |= set(range(self._unknown_since, len(self._table.steps) + 1))
+            self._scaled |= set(range(self._unknown_since, self._table.measured + 1))
             points.found_scaler = False
             notes["scaler"] = (
                 f"{self._read_at(*_UNSCALED)} is not measured up to step {step}: a GradScaler multiplied the "
@@ -436,15 +632,15 @@ class Probe:
     def _at_network(self, row: Row) -> None:
         """Reads the quantities that are computed on the fixed batch, before the step."""
         fixed = self._fixed
-        if fixed is None:
+        if fixed is None or (self.strategy.shards_weights and self._ranks is not None):
             return
-        fixed.step = len(self._table.steps)
+        fixed.step = self._table.measured
         if self._twin or not self._layers_known:  # until then its readings are only kept
             self._twin_row = self._read_twin(fixed)
         if self._twin:
             row.update(self._twin_row)
         self._session.row = None  # the layers' hooks ignore the other passes on the fixed batch
-        for quantity in self._network:
+        for quantity in self._network if self._ranks is None or self._ranks.rank == 0 else ():
             if quantity.name not in self._session.notes:
                 value = self._try_measuring(quantity.name, quantity.function, fixed)
                 if value is not None:
@@ -502,6 +698,14 @@ class Probe:
         if quantity.input in _UNSCALED and not (self._twin and quantity.input in _AT_LAYERS):
             value[sorted(self._scaled)] = np.nan
         return RunSeries(step, value, tuple(parts))
+
+
+def _not_a_number(*_: Any) -> float:
+    return math.nan
+
+
+def _say_nothing(note: str) -> None:
+    """Leaves the note to rank 0, which has it as well."""
 
 
 def _print_note(note: str) -> None:

@@ -76,23 +76,51 @@ class ReadingTable:
     def __init__(self, block: int = BLOCK) -> None:
         self._size = block
         self._rows: list[Row] = []
+        self._pending: list[int] | None = None  # if rows are combined with those of other ranks: steps not yet combined
         self._columns: dict[Key, int] = {}
         self._done: list[tuple[list[int], np.ndarray]] = []  # by block: columns, and values (rows, columns)
         self.steps: list[int] = []
 
+    def share(self) -> None:
+        """Keeps rows until they are taken, to be combined with those of other ranks."""
+        self._pending = []
+
+    @property
+    def measured(self) -> int:
+        """How many steps were measured, those included that are not yet combined."""
+        return len(self.steps) + len(self._pending or ())
+
+    def take(self) -> tuple[list[int], list[Row]]:
+        """Returns the steps and rows that are not yet combined, and forgets them."""
+        steps, rows = self._pending or [], self._rows
+        self._pending, self._rows = [], []
+        return steps, rows
+
+    def give(self, steps: Sequence[int], rows: Sequence[Row]) -> None:
+        """Adds combined rows."""
+        self.steps += steps
+        self._store(rows)
+
     def add(self, step: int, row: Row) -> None:
         """Adds the readings of ``step``."""
         for key, value in row.items():
-            if type(value) is not float and isinstance(value, Tensor) and value.is_cpu:
+            if type(value) is not float and isinstance(value, Tensor) and value.is_cpu and not value.dim():
                 row[key] = float(value)
         self._rows.append(row)
+        if self._pending is not None:
+            self._pending.append(step)
+            return
         self.steps.append(step)
         if len(self._rows) == self._size:
             self.flush()
 
     def flush(self) -> None:
-        """Moves pending rows to the CPU."""
-        rows, self._rows = self._rows, []
+        """Moves pending rows to the CPU, unless they are to be combined with those of other ranks."""
+        if self._pending is None:
+            rows, self._rows = self._rows, []
+            self._store(rows)
+
+    def _store(self, rows: Sequence[Row]) -> None:
         for keys, group in itertools.groupby(rows, key=list):
             columns = [self._columns.setdefault(key, len(self._columns)) for key in keys]
             self._done.append((columns, _numbers([list(row.values()) for row in group])))
@@ -128,6 +156,7 @@ class ReadingTable:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores what `state` returned."""
         self._rows = []
+        self._pending = None if self._pending is None else []
         self.steps = [int(step) for step in state["steps"]]
         self._columns = {(name, site): column for column, (name, site) in enumerate(state["keys"])}
         self._done = [(list(block["columns"]), np.asarray(block["values"])) for block in state["blocks"]]
@@ -149,8 +178,10 @@ def _numbers(rows: list[list[Number]]) -> np.ndarray:
     return table
 
 
-def combine_micro_batches(readings: Sequence[Reading], together: str, across: str) -> Number:
+def combine_micro_batches(readings: Sequence[Reading], together: str, across: str, units: bool = False) -> Number:
     """Combines the readings of a layer in several micro-batches into that of the batch, as ``across`` says.
+
+    ``units``: of a union, return a vector that is above 0 for each unit that is in it, instead of their number.
 
     The first calls of the layer in all micro-batches are one call on the batch, as are the second ones, and so on.
     Raises a ValueError if the readings do not tell what that of the batch is.
@@ -165,6 +196,8 @@ def combine_micro_batches(readings: Sequence[Reading], together: str, across: st
     if len({tuple(np.shape(value) for value in values) for values in calls.values()}) > 1:
         raise ValueError("the layer's calls differ between the micro-batches")
     batch = list(zip(*calls.values(), strict=True))
+    if across == "union" and units:
+        return torch.cat([torch.stack(values).sum(0).reshape(-1) for values in batch])
     if across == "union":
         return combine([torch.count_nonzero(torch.stack(values).sum(0)) for values in batch], together)
     return combine([combine(values, across) for values in batch], together)

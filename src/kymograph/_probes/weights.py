@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from kymograph._errors import KymographError
+from kymograph._probes.distributed import holding, is_sharded, local
 from kymograph._probes.layers import ProbedLayer
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput
 from kymograph._probes.readings import Key, Number, Row
@@ -63,6 +64,15 @@ class WeightReader:
             if len(parts) == 1 or _can_be_combined(quantity)
         }
 
+    def holders(self, rank: int) -> dict[str, tuple[str, bool]]:
+        """Returns, by the name of a reading, how its weights are laid out over ranks, and whether this one's count."""
+        return {
+            name: holding(segment.parameters[0], rank)
+            for part in self._read_once
+            for segment in _segments(part)
+            for name in (segment.name, *segment.tensor_names)
+        }
+
     def notes(self) -> dict[str, str]:
         """Returns, by quantity, a sentence on each that is not measured at blocks."""
         blocks = [layer for layer, parts in self._parts.items() if len(parts) > 1]
@@ -92,6 +102,7 @@ class WeightReader:
         kinds: dict[tuple[torch.device, torch.dtype], dict[int, Tensor]] = {}
         for parameter in parameters:
             if (gradient := parameter.grad) is not None:
+                gradient = local(gradient)
                 dense = gradient if gradient.layout is torch.strided else gradient.to_dense()
                 dense = dense if unscaled is None else unscaled(dense)
                 kinds.setdefault((dense.device, dense.dtype), {})[id(parameter)] = dense
@@ -183,7 +194,7 @@ class _Segment:
     def __init__(self, layer: str, number: int, parameters: list[nn.Parameter]) -> None:
         self.name, self.parameters = f"{layer} {number}", parameters
         self.tensor_names = [f"{self.name} {index}" for index in range(len(parameters))]
-        self.size = sum(parameter.numel() for parameter in parameters)
+        self.size = sum(local(parameter).numel() for parameter in parameters)
 
     def names(self, quantity: LoadedQuantity) -> list[str]:
         """Returns the names of a quantity's readings: one for the segment, or one per tensor."""
@@ -191,8 +202,14 @@ class _Segment:
 
 
 def _segments(layer: ProbedLayer) -> list[_Segment]:
-    kinds = groupby(layer.parameters, key=lambda parameter: (str(parameter.device), str(parameter.dtype)))
+    kinds = groupby(layer.parameters, key=_kind)
     return [_Segment(layer.name, number, list(group)) for number, (_, group) in enumerate(kinds)]
+
+
+def _kind(parameter: nn.Parameter) -> tuple[str, ...]:
+    """Returns what parameters that are read together share: device, dtype, and how they are sharded over ranks."""
+    how = str(parameter.placements) if is_sharded(parameter) else ""  # type: ignore[attr-defined]
+    return str(parameter.device), str(parameter.dtype), how
 
 
 class _Group:
@@ -295,8 +312,9 @@ class _Group:
         """Returns new memory (entries,), its views with the shapes of the parameters, and its view for each layer."""
         sizes = [segment.size for segment in self.segments]
         memory = torch.empty(sum(sizes), dtype=dtype, device=self.parameters[0].device)
-        pieces = memory.split_with_sizes([parameter.numel() for parameter in self.parameters])
-        shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, self.parameters, strict=True)]
+        here = [local(parameter) for parameter in self.parameters]
+        pieces = memory.split_with_sizes([parameter.numel() for parameter in here])
+        shaped = [piece.view(parameter.shape) for piece, parameter in zip(pieces, here, strict=True)]
         return memory, shaped, list(memory.split_with_sizes(sizes))
 
 
@@ -306,7 +324,7 @@ class _Part:
     def __init__(self, segments: list[_Segment], copies: list[Tensor], values: list[Tensor]) -> None:
         self.copies, self.values = copies, values
         self._parameters: list[Tensor] = [parameter for segment in segments for parameter in segment.parameters]
-        self._weights = [parameter.detach() for parameter in self._parameters]
+        self._weights = [local(parameter).detach() for parameter in self._parameters]
         self._segments = segments
         self._keys: dict[str, list[Key]] = {}
 
@@ -317,8 +335,9 @@ class _Part:
         reused while the old memory is held here.
         """
         for index, parameter in enumerate(self._parameters):
-            if parameter.data_ptr() != self._weights[index].data_ptr():
-                self._weights[index] = parameter.detach()
+            here = local(parameter)
+            if here.data_ptr() != self._weights[index].data_ptr():
+                self._weights[index] = here.detach()
         return self._weights
 
     def keys(self, quantity: LoadedQuantity) -> list[Key]:
@@ -348,6 +367,7 @@ class _GradientCopy:
         for index, parameter in enumerate(parameters):
             gradient = parameter.grad
             if gradient is not None and (updated is None or id(parameter) in updated):
+                gradient = local(gradient)
                 room.append(self._tensors[index])
                 gradients.append(gradient if gradient.layout is torch.strided else gradient.to_dense())
                 self._copied[index] = True
