@@ -18,8 +18,10 @@ from kymograph._errors import KymographError
 from kymograph._experiments.construction import Resumable, constructed, plain_value
 from kymograph._experiments.global_generators import global_state, restore_global_state, seeded
 from kymograph._experiments.logged_series import LoggedSeries
+from kymograph._experiments.sharded_state import with_shards, without_shards
 from kymograph._io.documents import parse_json
 from kymograph._io.writing import make_directory
+from kymograph._probes.distributed import Ranks
 from kymograph._rounding import number_text
 from kymograph._runs.provenance import accelerator
 from kymograph._runs.record import RunSeries
@@ -41,6 +43,8 @@ SAVING_SHARE = 0.02
 """The largest share of the time that saving may take."""
 TICK_EVERY = 0.2
 """The least number of seconds between two progress reports."""
+AGREE_EVERY = 0.5
+"""The seconds between two times at which several ranks agree on whether to save."""
 _seen: weakref.WeakKeyDictionary[Any, dict[Any, dict[str, Any]]] = weakref.WeakKeyDictionary()
 """How each resumable object was constructed, by the run that it was first registered with and its name there."""
 _trained: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
@@ -123,16 +127,21 @@ class ActiveRun:
         follower: Follower,
         directory: Path | None,
         identity: Mapping[str, Any],
+        ranks: Ranks | None = None,
     ) -> None:
         """Prepares a run; a resume state in ``directory`` is used only if it has this ``identity``, and more.
 
-        See `_whole_identity` for what the rest of it is.
+        See `_whole_identity` for what the rest of it is. ``ranks`` are the processes that train it, if there are
+        several; each has a resume state of its own.
         """
         self.arm, self.seed, self.config = arm, seed, dict(config)
         self.device = torch.device(device)
         self.step = 0
         self._follower, self._identity = follower, dict(identity)
-        self._path = None if directory is None else directory / FILE
+        self._ranks = ranks
+        name = FILE if ranks is None or ranks.rank == 0 else f"rank-{ranks.rank}-{FILE}"
+        self._path = None if directory is None else directory / name
+        self._agreed_step, self._agreed_at, self._agree_at = 0, time.monotonic(), 1
         self._logged = LoggedSeries()
         self._resumable: dict[str, Resumable] = {}
         self._constructed: dict[str, dict[str, Any]] = {}
@@ -164,8 +173,13 @@ class ActiveRun:
         """
         return seeded(self.seed, *(names or ("default",)))
 
-    def generator(self, *names: str) -> torch.Generator:
-        """Returns a new generator for the stream of this name at the run's seed."""
+    def generator(self, *names: str, per_rank: bool = False) -> torch.Generator:
+        """Returns a new generator for the stream of this name at the run's seed.
+
+        Several processes that train one network get the same numbers, unless ``per_rank`` asks for a stream of each.
+        """
+        if per_rank:
+            names = (*names, f"rank {0 if self._ranks is None else self._ranks.rank}")
         return streams.generator(self.seed, *names)
 
     def log(self, values: Mapping[str, Any] | None = None, /, *, step: Step | None = None, **named: Any) -> None:
@@ -341,6 +355,9 @@ class ActiveRun:
             for probe in self._probes:
                 probe.end()
             record |= {"step": self.step + 1, "items": self._items + 1, "probes": [one.state() for one in self._probes]}
+        for state, probe in zip(record["probes"], self._probes, strict=True):
+            if probe.strategy.shards_weights:
+                state["gradients"] = []  # of this rank's shards, and a framework keeps the record of rank 0
         tensors, shape = flatten(record)
         return {"step": record["step"], "record": json.dumps(shape, allow_nan=False), "tensors": tensors}
 
@@ -381,6 +398,9 @@ class ActiveRun:
             )
         series = self._logged.series()
         self._remove_hooks()
+        if self._ranks is not None and not self._probes:  # probes wait for each other
+            while any(kind != "end" for kind, _ in self._ranks.exchange("end")):
+                pass
         for probe in self._probes:
             probe.detach()
             for name, measured in probe.series().items():
@@ -399,7 +419,7 @@ class ActiveRun:
         self._remove_hooks()
         for probe in self._probes:
             with contextlib.suppress(Exception):
-                probe.detach()
+                probe.detach(combine=False)
 
     def _remove_hooks(self) -> None:
         for handle in self._handles:
@@ -422,6 +442,8 @@ class ActiveRun:
             return
         self._identity |= self._whole_identity()
         self._state, why = read_resume_state(self._path, self._identity)
+        if self._ranks is not None:
+            self._state, why = self._common_state(self._ranks, self._path, self._state, why)
         if self._state is not None and not (type(step := self._state.get("step")) is int and step > 0):
             self._state, why = None, "its state on disk has no step number"
         if self._state is not None and not self._resumable:
@@ -431,13 +453,32 @@ class ActiveRun:
         elif why:
             self._announce(f"the run started over, because {why}")
 
+    def _common_state(
+        self, ranks: Ranks, path: Path, state: dict[str, Any] | None, why: str
+    ) -> tuple[dict[str, Any] | None, str]:
+        """Returns this rank's state at the last step of which every rank has one, or None and why there is none.
+
+        The one before the last is kept: a kill may come when some ranks have saved and others have not.
+        """
+        before, _ = read_resume_state(_previous(path), self._identity)
+        states = {one["step"]: one for one in (before, state) if one is not None}
+        told = [json.loads(text) for _, text in ranks.exchange("state", json.dumps([sorted(states), why]).encode())]
+        common = set(states).intersection(*(steps for steps, _ in told))
+        if common:
+            return states[max(common)], ""
+        if any(steps for steps, _ in told):
+            return None, next(filter(None, (text for _, text in told)), "its ranks have saved different steps")
+        return None, next(filter(None, (text for _, text in told)), "")
+
     def _whole_identity(self) -> dict[str, Any]:
         """Returns what the numbers of the loop depend on, as far as a run can see it, by name, when its loop begins.
 
         That is how torch computes, how the resumable objects were constructed, and what is measured.
         """
         settings = {name: value for name, value in accelerator(str(self.device)).items() if name != "name"}
+        together = {} if self._ranks is None else {"ranks": self._ranks.size, "rank": self._ranks.rank}
         return {
+            **together,
             "threads": torch.get_num_threads(),
             "device": self.device.type,
             **{f"{name} of the device": plain_value(value) for name, value in settings.items()},
@@ -494,21 +535,41 @@ class ActiveRun:
             return
         now = time.monotonic()
         due = self.step % self._every == 0 if self._every else now - self._saved_at >= self._save_after
+        if self._ranks is not None and not self._every:
+            due = self._agree(self._ranks, due, now)
         if not due:
             return
         self._save(self._path)
         self._saved_at = time.monotonic()
         self._save_after = max(FIRST_SAVE, (self._saved_at - now) / SAVING_SHARE)
 
+    def _agree(self, ranks: Ranks, due: bool, now: float) -> bool:
+        """Returns whether all ranks save now, as rank 0 decides; asked at steps that all of them know beforehand."""
+        if self.step < self._agree_at:
+            return False
+        steps = max(self.step - self._agreed_step, 1)
+        at_once = int(AGREE_EVERY * steps / max(now - self._agreed_at, 1e-3))
+        wish = [due, self.step + min(max(at_once, 1), 2 * steps)]
+        kind, text = ranks.exchange("save", json.dumps(wish).encode())[0]
+        self._agreed_step, self._agreed_at = self.step, now
+        if kind == "end":  # rank 0 has no more steps
+            self._agree_at = sys.maxsize
+            return False
+        due, self._agree_at = json.loads(text)
+        return due
+
     def _save(self, path: Path) -> None:
         """Saves everything from which the run can go on after this step."""
         state = {
             **self._record(),
-            "objects": {name: item.state_dict() for name, item in self._resumable.items()},
+            "objects": {name: with_shards(item.state_dict()) for name, item in self._resumable.items()},
             "constructed": self._constructed,
             "random": global_state(),
         }
         make_directory(path.parent)  # another sweep that computed the same run may have ended, and cleaned up
+        if self._ranks is not None:
+            with contextlib.suppress(FileNotFoundError):
+                path.replace(_previous(path))
         write_resume_state(path, state, self._identity)
 
     def _record(self) -> dict[str, Any]:
@@ -542,10 +603,15 @@ class ActiveRun:
                 if different := differences(there, here):
                     raise KymographError(f"the run differs from its earlier start in {different}; {start_over}")
             for name, item in self._resumable.items():
-                item.load_state_dict(state["objects"][name])
+                item.load_state_dict(without_shards(state["objects"][name], self._resumable.values()))
             if len(self._probes) != len(state["probes"]):
                 raise KymographError(f"the watched networks are not those on disk; {start_over}")
             self._restore_record(state)
             restore_global_state(state["random"])
         except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise KymographError(f"the state on disk does not fit the resumable objects; {start_over}") from error
+
+
+def _previous(path: Path) -> Path:
+    """Returns the path of the state before the last, which one of several ranks keeps."""
+    return path.with_name(f"previous-{path.name}")

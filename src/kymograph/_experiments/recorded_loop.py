@@ -20,26 +20,30 @@ import json
 import math
 import os
 import shutil
+import signal
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from kymograph._claims.design import Terms
 from kymograph._claims.registration import REGISTRATION, binding_terms
-from kymograph._errors import KymographError
+from kymograph._errors import KymographError, first_line
 from kymograph._experiments.active_run import ActiveRun
 from kymograph._io.files import real_path
 from kymograph._io.processes import Process
 from kymograph._io.writing import living_owner, make_directory, one_at_a_time
+from kymograph._probes.distributed import INTERRUPTED, Ranks, Strategy, ranks_here
 from kymograph._runs.declaration import Arm, Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
 from kymograph._runs.record import RunResult, is_finished, pack_record, read_config, read_status, store_record
 from kymograph._runs.spec import RunSpec
+from kymograph._runs.steps import Step
 from kymograph._runs.storable import check_text, stored_scalar
 from kymograph._runs.tuned import SUFFIX, tuned_study
 from kymograph._streams import MAX_SEED
@@ -69,7 +73,7 @@ def record(
     device: str = "auto",
     question: str = "",
     headlines: Mapping[str, str] | None = None,
-) -> RecordedRun | ExistingRun:
+) -> RecordedRun | FollowingRun | ExistingRun:
     """Starts recording a run of your own training loop; use it in a ``with`` block, or call `finish` at the end.
 
     >>> for seed in ky.fixed_seeds(2):
@@ -80,7 +84,9 @@ def record(
     >>> ky.Store.open("runs").select("mine").summary("accuracy").values.tolist()
     [[0.9, 0.9]]
 
-    A run can be recorded by one process at a time, and once at a time in it.
+    A run can be recorded by one process at a time, and once at a time in it. Where several processes train one network,
+    all of them call it at the same point of the program, with the same arguments: rank 0 records, and the others follow
+    (`FollowingRun`). What they log is not kept.
 
     Args:
         study: the name of the experiment; its runs are stored in ``OUT/STUDY``.
@@ -112,13 +118,37 @@ def record(
         if not isinstance(text, str):
             raise KymographError(f"the {what} is {text!r}; it must be a string")
         check_text(text, f"the {what}")
-    directory = _directory(Path(out))
+    code = _running_code()
+    chosen = choose_device(device)
+
+    def start(ranks: Ranks | None = None) -> RecordedRun | ExistingRun:
+        arguments = (study, arm, seed, settings, if_exists, question, headlines or {})
+        return _start(_directory(Path(out)), *arguments, code, chosen, ranks)
+
+    ranks = ranks_here()
+    if ranks is None:
+        return start()
+    return _record_together(ranks, start, (study, arm, seed, settings), Path(out), code, chosen)
+
+
+def _start(
+    directory: Directory,
+    study: str,
+    arm: str,
+    seed: int,
+    settings: dict[str, Any],
+    if_exists: str,
+    question: str,
+    headlines: Mapping[str, str],
+    code: Mapping[str, str | None],
+    chosen: str,
+    ranks: Ranks | None,
+) -> RecordedRun | ExistingRun:
+    """Starts the recording, in the process that writes it."""
     root = directory.root
     make_directory(root)
     declared = directory.declaration(study)
     spec = RunSpec(study, arm, seed, settings, 1 if declared is None else declared.version)
-    code = _running_code()
-    chosen = choose_device(device)
     if is_finished(root, spec) and not _to_be_replaced(root, spec, if_exists, code):
         return ExistingRun(spec, chosen)
     _note_other_seed(directory, study, seed)
@@ -132,11 +162,45 @@ def record(
                 if not _to_be_replaced(root, spec, if_exists, code):
                     return ExistingRun(spec, chosen)
                 directory.replacing(spec)
-            _declare(directory, study, arm, settings, question, headlines or {})
+            _declare(directory, study, arm, settings, question, headlines)
             directory.plan([spec])
-        run = RecordedRun(directory, spec, chosen, lock, code)
+        run = RecordedRun(directory, spec, chosen, lock, code, ranks)
         undo.pop_all()
     return run
+
+
+def _record_together(
+    ranks: Ranks,
+    start: Callable[[Ranks], RecordedRun | ExistingRun],
+    named: tuple[str, str, int, dict[str, Any]],
+    out: Path,
+    code: Mapping[str, str | None],
+    device: str,
+) -> RecordedRun | FollowingRun | ExistingRun:
+    """Starts the recording on rank 0, and lets the other ranks follow; an error of any rank is raised on all."""
+    run, mine = None, dict[str, Any](run=list(named))
+    if ranks.rank == 0:
+        try:
+            run = start(ranks)
+            mine |= {"exists": run.exists, "version": run.version}
+        except KymographError as error:
+            mine["error"] = str(error)
+    told = [json.loads(text) for _, text in ranks.exchange("record", json.dumps(mine).encode())]
+    study, arm, seed, settings = named
+    problem = told[0].get("error", "")
+    for rank, theirs in enumerate(told):
+        if theirs["run"] != told[0]["run"]:
+            problem = f"rank {rank} records another run than rank 0; give ky.record the same arguments on every rank"
+    if problem:
+        if run is not None:
+            run.close()
+        raise KymographError(problem)
+    if run is not None:
+        if not run.exists:
+            print(f"note: rank 0 of {ranks.size} records {study}, {arm}, seed {seed}", file=sys.stderr)
+        return run
+    spec = RunSpec(study, arm, seed, settings, told[0]["version"])
+    return ExistingRun(spec, device) if told[0]["exists"] else FollowingRun(out.absolute(), spec, device, code, ranks)
 
 
 def _to_be_replaced(root: Path, spec: RunSpec[Any], if_exists: str, code: Mapping[str, str | None]) -> bool:
@@ -262,6 +326,7 @@ class RecordedRun(ActiveRun):
         device: str,
         lock: RecordingLock,
         code: Mapping[str, str | None],
+        ranks: Ranks | None = None,
     ) -> None:
         """Starts the run: makes its working directory and starts its heartbeat."""
         root = directory.root.absolute()  # the loop may change the working directory
@@ -274,7 +339,9 @@ class RecordedRun(ActiveRun):
         self._working = root / f"{spec.directory}{PARTIAL}"
         make_directory(self._working, root)
         identity = {"run": spec.id, **code}
-        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, self._working, identity)
+        super().__init__(spec.arm, spec.seed, spec.config, device, self._heart, self._working, identity, ranks)
+        self.version = spec.version
+        self._termination = None if ranks is None else _TerminationAsExit()
         self._heart.__enter__()
         # A run that nobody can end any more ends by itself, and the process may record it again.
         self._at_loss = weakref.finalize(self, _let_go, self._heart, lock, os.getpid())
@@ -286,7 +353,9 @@ class RecordedRun(ActiveRun):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            self._fail(error)
+            reason = self._fail(error)
+            if reason is not error:
+                raise reason from error
         elif not self._ended:
             self.finish()
 
@@ -308,14 +377,34 @@ class RecordedRun(ActiveRun):
             self._lock.check()
             series = self.end()
             result = RunResult(series, dict(self.summary), notes=tuple(self.notes))
-            packed = pack_record(self._spec, result, self._origin)
+            packed = pack_record(self._spec, result, {**self._origin, **self._together()})
         except BaseException as error:
             self._fail(error)
             raise
         with self._ending():
-            self._lock.check()  # again: packing a large record takes time
-            store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+            try:
+                self._lock.check()  # again: packing a large record takes time
+                store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+            except Exception as error:
+                if self._ranks is not None:
+                    self._ranks.exchange("record", first_line(error, type(error).__name__).encode())
+                raise
             shutil.rmtree(self._working, ignore_errors=True)
+            if self._ranks is not None:
+                self._ranks.exchange("record")
+
+    def _together(self) -> dict[str, Any]:
+        """Returns how several processes have trained the network, for the provenance of the run."""
+        if self._ranks is None:
+            return {}
+        strategies = [probe.strategy for probe in self._probes] or [Strategy("not watched")]
+        return {
+            "processes": {
+                "ranks": self._ranks.size,
+                "strategy": ", ".join(dict.fromkeys(one.name for one in strategies)),
+                **({"mesh": dict(strategies[0].mesh)} if strategies[0].mesh else {}),
+            }
+        }
 
     def close(self) -> None:
         """Gives the recording up: nothing is stored, and the run is missing until it is recorded again.
@@ -327,14 +416,22 @@ class RecordedRun(ActiveRun):
             with self._ending():
                 pass
 
-    def _fail(self, error: BaseException) -> None:
-        """Stores why the run failed; an interrupted run is not stored, and so counts as missing."""
+    def _fail(self, error: BaseException) -> BaseException:
+        """Stores why the run failed, and returns it; an interrupted run is not stored, and so counts as missing.
+
+        It is ``error``, unless another rank has failed first.
+        """
         if self._ended:
-            return
+            return error
         super().close()
+        if self._termination is not None:
+            self._termination.ignore()  # a launcher ends all ranks when one is gone; first say which
         with self._ending():
+            if self._ranks is not None:
+                error = _of_all_ranks(self._ranks, error)
             if isinstance(error, Exception) and not self._lock.lost:
                 record_failure(self._root, self._spec, error, self._origin)
+        return error
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
@@ -346,6 +443,8 @@ class RecordedRun(ActiveRun):
             yield
         finally:
             self._lock.release()
+            if self._termination is not None:
+                self._termination.restore()
 
     def _save(self, path: Path) -> None:
         self._lock.check()
@@ -359,6 +458,98 @@ def _let_go(heart: Heartbeat, lock: RecordingLock, process: int) -> None:
         lock.release()
 
 
+class FollowingRun(ActiveRun):
+    """The run of a rank other than 0: it trains and measures its part, and rank 0 records; made by `record`."""
+
+    exists = False
+
+    def __init__(
+        self, root: Path, spec: RunSpec[dict[str, Any]], device: str, code: Mapping[str, str | None], ranks: Ranks
+    ) -> None:
+        working = root / f"{spec.directory}{PARTIAL}"
+        identity = {"run": spec.id, **code}
+        super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), working, identity, ranks)
+        self._followed, self._ended, self._termination = ranks, False, _TerminationAsExit()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is not None:
+                self._followed.tell_failure(error)
+                self.close()
+            elif not self._ended:
+                self.finish()
+        finally:
+            self._termination.restore()
+
+    def log(self, values: Mapping[str, Any] | None = None, /, *, step: Step | None = None, **named: Any) -> None:
+        """Leaves logging to rank 0."""
+
+    def expect_steps(self, total: int) -> None:
+        """Leaves progress to rank 0."""
+
+    def finish(self) -> None:
+        """Combines the last readings, and waits until rank 0 has written the record; raises if it cannot."""
+        if self._ended:
+            raise KymographError("the run has already ended")
+        self._ended = True
+        self.end()
+        _, problem = self._followed.exchange("record")[0]
+        if problem:
+            raise KymographError(f"rank 0 failed: {problem.decode()}")
+
+    def _print(self, note: str) -> None:
+        """Prints nothing: rank 0 has the same notes."""
+
+
+class _TerminationAsExit:
+    """Turns SIGTERM into an exception for the time of a run, so that its end can be recorded; leaves others' handlers.
+
+    A launcher such as torchrun terminates all ranks when one has died.
+    """
+
+    def __init__(self) -> None:
+        here = threading.current_thread() is threading.main_thread()
+        self._ours = here and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._ours:
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+    def ignore(self) -> None:
+        """Ignores the signal from now on."""
+        if self._ours:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def restore(self) -> None:
+        """Lets the signal end the process again."""
+        if self._ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _of_all_ranks(ranks: Ranks, error: BaseException) -> BaseException:
+    """Returns the error with which the training ended: this rank's, or that of another rank if it came first."""
+    ranks.tell_failure(error)
+    if not (isinstance(error, SystemExit) or _is_of_connection(error)):
+        return error
+    why = ranks.why_lost(error)
+    if why.startswith(f"rank {ranks.rank} lost"):
+        return error
+    if why.endswith(INTERRUPTED):
+        return error if isinstance(error, SystemExit) else SystemExit(why)
+    return KymographError(f"{why}, and rank {ranks.rank} was ended")
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    """Returns whether an error is that of a process which cannot reach the others."""
+    if type(error).__module__ == "torch.distributed":
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in words for word in ("gloo", "nccl", "connection"))
+
+
 class ExistingRun(ActiveRun):
     """A run that is already recorded: it has no steps, and nothing logged to it is kept; see ``if_exists``."""
 
@@ -366,6 +557,7 @@ class ExistingRun(ActiveRun):
 
     def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
         super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), None, {})
+        self.version = spec.version
 
     def __enter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ each combines them in the same way:
 from __future__ import annotations
 
 import atexit
+import contextlib
 import datetime
 import functools
 import json
@@ -39,6 +40,7 @@ SECONDS_TO_MEET = "KYMOGRAPH_RANK_TIMEOUT"
 _SECONDS_BEFORE_NOTE = 5.0
 _KINDS = ("readings", "end", "save", "state", "record")
 """What ranks tell each other; all of them must say the same kind of thing, but for ranks that have ended."""
+INTERRUPTED = "was interrupted"
 _SAMPLED = 64
 """How many entries of an output tell whether all ranks have computed the same one."""
 Message = tuple[str, bytes]
@@ -102,8 +104,7 @@ class Ranks:
             longest = max(lengths)
             contents = [torch.empty(longest, dtype=torch.uint8) for _ in range(self.size)]
             if longest:
-                padded = torch.zeros(longest, dtype=torch.uint8)
-                padded[: len(message)] = torch.frombuffer(bytearray(message), dtype=torch.uint8)
+                padded = torch.frombuffer(bytearray(message.ljust(longest, b"\0")), dtype=torch.uint8)
                 dist.all_gather(contents, padded, group=group)
         except RuntimeError as error:
             raise KymographError(self.why_lost(error)) from error
@@ -119,9 +120,11 @@ class Ranks:
         ]
 
     def tell_failure(self, error: BaseException) -> None:
-        """Leaves the reason why this rank failed where the others find it."""
+        """Leaves the reason why this rank failed, or that it was interrupted, where the others find it."""
+        text = f"rank {self.rank} failed: {type(error).__name__}: {first_line(error, 'no message')}"
+        if not isinstance(error, Exception):
+            text = f"rank {self.rank} {INTERRUPTED}"
         try:
-            text = f"rank {self.rank} failed: {type(error).__name__}: {first_line(error, 'no message')}"
             self._store.set(f"{self._failures}/{self.rank}", text)
         except Exception:  # the store went down with the rank that kept it
             return
@@ -164,6 +167,9 @@ def _part() -> None:
     """Lets go of the channel before the interpreter ends: later, torch aborts on threads of gloo that still run."""
     global _met
     _met = None
+    for group in _groups.values():
+        with contextlib.suppress(Exception):  # it was destroyed with all others
+            torch.distributed.destroy_process_group(group)
     _groups.clear()
 
 
