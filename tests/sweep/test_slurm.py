@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import kymograph as ky
 from kymograph._errors import KymographError
 from kymograph._sweep.compute import RunOutcome
 from kymograph._sweep.engines import slurm as slurm_queue
@@ -172,3 +173,14 @@ def test_how_a_job_ended_is_read_from_slurms_own_words(monkeypatch: pytest.Monke
     assert str(slurm_queue.job_end("1", 2)) == "FAILED, signal 9"
     monkeypatch.setattr(slurm_queue, "_slurm", lambda *command: "JobState=TIMEOUT ExitCode=0:0")
     assert str(slurm_queue.job_end("1", 2)) == "TIMEOUT"
+
+
+@pytest.mark.slurm
+@pytest.mark.usefixtures("real")
+def test_a_run_of_two_processes_has_a_group_in_its_job(tmp_path: Path) -> None:
+    study = Path(__file__).with_name("rank_study.py")
+    store = ky.run(str(study), [42], out=tmp_path / "out", engine="slurm", arms=["slow"], quiet=True)
+    here = ky.run(str(study), [42], out=tmp_path / "here", engine="serial", arms=["slow"], quiet=True)
+    assert [run.status for run in store.runs] == ["finished"]
+    assert store.runs[0].provenance["processes"] == {"ranks": 2, "strategy": "ddp"}
+    assert store.runs[0].summary["loss"] == here.runs[0].summary["loss"]

@@ -516,8 +516,19 @@ class ActiveRun:
         self.notes.append(note)
         self._print(note)
 
+    @property
+    def processes(self) -> dict[str, Any]:
+        """How several processes train the run: their number, strategy and mesh, for its provenance; empty: one does."""
+        if self._ranks is None:
+            return {}
+        strategies = [probe.strategy for probe in self._probes]
+        names = ", ".join(dict.fromkeys(one.name for one in strategies)) or "not watched"
+        mesh = {"mesh": dict(strategies[0].mesh)} if strategies and strategies[0].mesh else {}
+        return {"ranks": self._ranks.size, "strategy": names, **mesh}
+
     def _print(self, note: str) -> None:
-        print(f"note: {self.arm}, seed {self.seed}: {note}", file=sys.stderr)
+        if self._ranks is None or self._ranks.rank == 0:  # the others have the same notes
+            print(f"note: {self.arm}, seed {self.seed}: {note}", file=sys.stderr)
 
     def _note(self, probe: Probe) -> None:
         """Stores with the run what its probe notes."""

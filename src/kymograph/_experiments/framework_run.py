@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import enum
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,7 @@ import torch
 
 from kymograph._errors import KymographError
 from kymograph._experiments.active_run import OtherProbe
-from kymograph._experiments.recorded_loop import RecordedRun, flat_settings, record
+from kymograph._experiments.recorded_loop import ExistingRun, FollowingRun, RecordedRun, flat_settings, record
 
 
 class FrameworkRun:
@@ -36,7 +35,7 @@ class FrameworkRun:
     ) -> None:
         self.study, self.arm, self._seed, self._config = study, arm, seed, dict(config)
         self._watch, self._options = dict(watch), options
-        self.run: RecordedRun | None = None
+        self.run: RecordedRun | FollowingRun | None = None
         self.checkpoint: Mapping[str, Any] | None = None
         """The record that the next training may resume from: that in a checkpoint, or that of the last training."""
 
@@ -50,7 +49,6 @@ class FrameworkRun:
         step: int,
         steps: int,
         scaler: Any = None,
-        processes: int = 1,
     ) -> None:
         """Starts recording a training that begins at ``step`` of ``steps``; 0 steps: their number is not known."""
         self.close()  # the framework has begun again, e.g. with a smaller batch
@@ -67,11 +65,8 @@ class FrameworkRun:
             device=device if device in ("cuda", "mps") else "cpu",
             **self._options,
         )
-        if not isinstance(run, RecordedRun):
-            print(
-                f"note: {self.study}, {self.arm}, seed {chosen} is already recorded; this training is not",
-                file=sys.stderr,
-            )
+        if isinstance(run, ExistingRun):
+            run.announce()
             return
         self.run = run
         try:
@@ -82,11 +77,9 @@ class FrameworkRun:
             raise
         if left_out:
             run.notes.append(f"not stored as settings, because a record cannot hold them: {', '.join(left_out)}")
-        if processes > 1:
-            run.notes.append(f"measured in the first of {processes} processes, on its share of every batch")
         run.expect_steps(max(steps, 0))
 
-    def _go_on(self, run: RecordedRun, step: int) -> None:
+    def _go_on(self, run: RecordedRun | FollowingRun, step: int) -> None:
         """Goes on with the record in the checkpoint, if the training has been resumed at ``step``."""
         saved, self.checkpoint = self.checkpoint, None
         if not step:
@@ -102,7 +95,7 @@ class FrameworkRun:
         if reached != step:
             run.notes.append(f"the training began at step {step}; steps {reached} to {step - 1} are not in the record")
 
-    def _is_ours(self, run: RecordedRun, saved: Mapping[str, Any]) -> bool:
+    def _is_ours(self, run: RecordedRun | FollowingRun, saved: Mapping[str, Any]) -> bool:
         """Returns whether a record is of this study and arm, and notes it if not."""
         study, arm = saved.get("study", self.study), saved.get("arm", self.arm)
         if (study, arm) == (self.study, self.arm):

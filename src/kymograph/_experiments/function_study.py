@@ -85,22 +85,26 @@ class FunctionStudy(Study[Any]):
     def _call(self, spec: RunSpec[Any], work: Workplace) -> RunResult:
         from kymograph._experiments.active_run import ActiveRun
         from kymograph._experiments.global_generators import global_state, nothing_drawn, seeded
+        from kymograph._probes.distributed import ranks_here
 
-        settings = dataclasses.asdict(spec.config)
-        run = ActiveRun(spec.arm, spec.seed, settings, work.device, work, work.directory(spec), {"run": spec.id})
+        settings, ranks = dataclasses.asdict(spec.config), ranks_here() if self.processes > 1 else None
+        run = ActiveRun(spec.arm, spec.seed, settings, work.device, work, work.directory(spec), {"run": spec.id}, ranks)
         with seeded(spec.seed, "global"):
             start = global_state()
             try:
                 returned = self.body(run, **settings)
                 drawn = not nothing_drawn(start, global_state())
                 series = run.end()
+            except BaseException as error:
+                if ranks is None or (cause := ranks.cause(error)) is error:
+                    raise
+                raise cause from error
             finally:
                 run.close()
         if drawn:
             run.notes.append("random numbers came from the global generators, which were set by the run's seed")
-        return RunResult(
-            series, run.summary | stored_summary(returned, f"{self.body.__name__}()"), notes=tuple(run.notes)
-        )
+        summary = run.summary | stored_summary(returned, f"{self.body.__name__}()")
+        return RunResult(series, summary, notes=tuple(run.notes), processes=run.processes)
 
 
 def study(
@@ -119,6 +123,7 @@ def study(
     bounds: Mapping[str, tuple[float, float]] | None = None,
     p_values: Sequence[str] = (),
     threads: int | None = 1,
+    processes: int = 1,
 ) -> Callable[[Body], FunctionStudy]:
     """Turns a function ``f(run, *, setting=default, ...)`` that trains and returns summary numbers into a study.
 
@@ -156,7 +161,11 @@ def study(
         p_values: the headline numbers that are p-values, of which tables show median and range.
         threads: how many torch threads a run may use. With one, runs have the same bits on every engine and share a
             machine best; None: all, for a large network that has the machine to itself.
+        processes: how many processes train each run together. Each calls the function, in a process group that is
+            initialised and with torchrun's environment variables; rank 0's results are stored.
     """
+    if isinstance(processes, bool) or not isinstance(processes, int) or processes < 1:
+        raise KymographError(f"processes must be a whole number of at least 1, not {processes!r}")
 
     def decorate(function: Body) -> FunctionStudy:
         chosen = name or function.__name__.removesuffix("_study") or function.__name__
@@ -177,6 +186,7 @@ def study(
             "bounds": dict(bounds or {}),
             "p_values": tuple(p_values),
             "threads": threads,
+            "processes": processes,
             "_arms": built_arms,
             "_claims": stated,
             "__module__": function.__module__,

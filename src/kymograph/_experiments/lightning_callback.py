@@ -67,8 +67,6 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Starts the run."""
-        if not trainer.is_global_zero:
-            return
         seed = os.environ.get("PL_GLOBAL_SEED", "")
         steps = trainer.estimated_stepping_batches
         self._trainer, self._step, self._last_step, self._epoch_is_over = trainer, None, None, False
@@ -81,7 +79,6 @@ class KymographCallback(RecordingCallback, Callback):  # type: ignore[misc]
             step=trainer.global_step,
             steps=int(steps) if steps < float("inf") else 0,
             scaler=getattr(trainer.precision_plugin, "scaler", None),
-            processes=trainer.world_size,
         )
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:

@@ -37,7 +37,7 @@ from kymograph._experiments.active_run import ActiveRun
 from kymograph._io.files import real_path
 from kymograph._io.processes import Process
 from kymograph._io.writing import living_owner, make_directory, one_at_a_time
-from kymograph._probes.distributed import INTERRUPTED, Ranks, Strategy, ranks_here
+from kymograph._probes.distributed import Ranks, ranks_here
 from kymograph._runs.declaration import Arm, Declaration
 from kymograph._runs.directory import Directory
 from kymograph._runs.provenance import provenance
@@ -200,7 +200,9 @@ def _record_together(
             print(f"note: rank 0 of {ranks.size} records {study}, {arm}, seed {seed}", file=sys.stderr)
         return run
     spec = RunSpec(study, arm, seed, settings, told[0]["version"])
-    return ExistingRun(spec, device) if told[0]["exists"] else FollowingRun(out.absolute(), spec, device, code, ranks)
+    if told[0]["exists"]:
+        return ExistingRun(spec, device, first_rank=False)
+    return FollowingRun(out.absolute(), spec, device, code, ranks)
 
 
 def _to_be_replaced(root: Path, spec: RunSpec[Any], if_exists: str, code: Mapping[str, str | None]) -> bool:
@@ -376,8 +378,8 @@ class RecordedRun(ActiveRun):
         try:
             self._lock.check()
             series = self.end()
-            result = RunResult(series, dict(self.summary), notes=tuple(self.notes))
-            packed = pack_record(self._spec, result, {**self._origin, **self._together()})
+            result = RunResult(series, dict(self.summary), notes=tuple(self.notes), processes=self.processes)
+            packed = pack_record(self._spec, result, self._origin)
         except BaseException as error:
             self._fail(error)
             raise
@@ -392,19 +394,6 @@ class RecordedRun(ActiveRun):
             shutil.rmtree(self._working, ignore_errors=True)
             if self._ranks is not None:
                 self._ranks.exchange("record")
-
-    def _together(self) -> dict[str, Any]:
-        """Returns how several processes have trained the network, for the provenance of the run."""
-        if self._ranks is None:
-            return {}
-        strategies = [probe.strategy for probe in self._probes] or [Strategy("not watched")]
-        return {
-            "processes": {
-                "ranks": self._ranks.size,
-                "strategy": ", ".join(dict.fromkeys(one.name for one in strategies)),
-                **({"mesh": dict(strategies[0].mesh)} if strategies[0].mesh else {}),
-            }
-        }
 
     def close(self) -> None:
         """Gives the recording up: nothing is stored, and the run is missing until it is recorded again.
@@ -428,7 +417,7 @@ class RecordedRun(ActiveRun):
             self._termination.ignore()  # a launcher ends all ranks when one is gone; first say which
         with self._ending():
             if self._ranks is not None:
-                error = _of_all_ranks(self._ranks, error)
+                error = self._ranks.cause(error)
             if isinstance(error, Exception) and not self._lock.lost:
                 record_failure(self._root, self._spec, error, self._origin)
         return error
@@ -502,9 +491,6 @@ class FollowingRun(ActiveRun):
         if problem:
             raise KymographError(f"rank 0 failed: {problem.decode()}")
 
-    def _print(self, note: str) -> None:
-        """Prints nothing: rank 0 has the same notes."""
-
 
 class _TerminationAsExit:
     """Turns SIGTERM into an exception for the time of a run, so that its end can be recorded; leaves others' handlers.
@@ -529,35 +515,14 @@ class _TerminationAsExit:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _of_all_ranks(ranks: Ranks, error: BaseException) -> BaseException:
-    """Returns the error with which the training ended: this rank's, or that of another rank if it came first."""
-    ranks.tell_failure(error)
-    if not (isinstance(error, SystemExit) or _is_of_connection(error)):
-        return error
-    why = ranks.why_lost(error)
-    if why.startswith(f"rank {ranks.rank} lost"):
-        return error
-    if why.endswith(INTERRUPTED):
-        return error if isinstance(error, SystemExit) else SystemExit(why)
-    return KymographError(f"{why}, and rank {ranks.rank} was ended")
-
-
-def _is_of_connection(error: BaseException) -> bool:
-    """Returns whether an error is that of a process which cannot reach the others."""
-    if type(error).__module__ == "torch.distributed":
-        return True
-    words = str(error).lower()
-    return isinstance(error, RuntimeError) and any(word in words for word in ("gloo", "nccl", "connection"))
-
-
 class ExistingRun(ActiveRun):
     """A run that is already recorded: it has no steps, and nothing logged to it is kept; see ``if_exists``."""
 
     exists = True
 
-    def __init__(self, spec: RunSpec[dict[str, Any]], device: str) -> None:
+    def __init__(self, spec: RunSpec[dict[str, Any]], device: str, first_rank: bool = True) -> None:
         super().__init__(spec.arm, spec.seed, spec.config, device, Follower(), None, {})
-        self.version = spec.version
+        self.version, self._spec, self._first_rank = spec.version, spec, first_rank
 
     def __enter__(self) -> Self:
         return self
@@ -571,6 +536,11 @@ class ExistingRun(ActiveRun):
 
     def finish(self) -> None:
         """Leaves the record as it is."""
+
+    def announce(self) -> None:
+        """Prints that the training of a framework, which cannot be skipped, is not recorded; on rank 0 only."""
+        if self._first_rank:
+            print(f"note: {_in_words(self._spec)} is already recorded; this training is not", file=sys.stderr)
 
     def _print(self, note: str) -> None:
         """Prints nothing: a run that does not train has nothing to measure."""

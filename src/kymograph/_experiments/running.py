@@ -255,7 +255,7 @@ def run_sweep(
     declare_stage(directory, study, specs, list(dict.fromkeys(spec.seed for spec in specs)), fields, part_sources, grid)
     if not options.quiet:
         _print_notes(notes_before(directory, study, specs, points, grid))
-    stage = compute_stage(directory, code, study.name, stacks, options)
+    stage = compute_stage(directory, code, study.name, stacks, options, study.processes)
     store = Store.of_specs(directory, specs)
     if stage.computed and not options.quiet:
         _print_notes(notes_after(study, store.finished.runs))

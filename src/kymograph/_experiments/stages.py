@@ -135,9 +135,14 @@ def declare_stage(
 
 
 def compute_stage(
-    directory: Directory, code: CodeReference, title: str, stacks: Sequence[Stack], options: ComputeOptions
+    directory: Directory,
+    code: CodeReference,
+    title: str,
+    stacks: Sequence[Stack],
+    options: ComputeOptions,
+    processes: int = 1,
 ) -> StageResult:
-    """Computes the stacks that lack a run."""
+    """Computes the stacks that lack a run, each run with so many processes."""
     incomplete = [stack for stack in stacks if any(stack.missing)]
     wanted = {run for stack in incomplete for run in stack.missing_runs}
     total = sum(len(stack.specs) for stack in stacks)
@@ -145,8 +150,9 @@ def compute_stage(
         return StageResult(found=total)
     name = "serial" if options.engine == AUTO and code.is_running_program else options.engine
     # The engine is chosen for all stacks, so that a restart computes in the same way as the first start.
-    engine = choose_engine(name, len(stacks), options.workers, options.device, options.engine_options)
-    orders = orders_for(code, incomplete, directory.root, directory.log.heads, options.device, options.data_dir)
+    engine = choose_engine(name, len(stacks), options.workers, options.device, options.engine_options, processes)
+    heads = directory.log.heads
+    orders = orders_for(code, incomplete, directory.root, heads, options.device, options.data_dir, processes)
     failures: list[RunOutcome] = []
     submitted = 0
     with Progress(title, len(wanted), sum(stack.steps for stack in incomplete), options.quiet) as progress:
@@ -222,7 +228,7 @@ def tune_arms(
     if not options.quiet:
         note_changed_code(directory, study, any(any(stack.missing) for stack in stacks), part_sources)
     declare_stage(directory, study, specs, seeds, fields, part_sources, declarations=[tuning_declaration(study)])
-    stage = compute_stage(directory, code, name, stacks, options)
+    stage = compute_stage(directory, code, name, stacks, options, study.processes)
     if stage.submitted:
         return TuningResult(**vars(stage))
     ended = {run.id: run for run in Store.of_specs(directory, specs)}

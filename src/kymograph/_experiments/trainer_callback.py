@@ -63,16 +63,14 @@ class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[mis
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Starts the run."""
         self._in_step = False
-        if state.is_world_process_zero:
-            self._record.start(
-                kwargs["model"],
-                kwargs["optimizer"],
-                seed=args.seed,
-                config=_settings(args),
-                step=state.global_step,
-                steps=state.max_steps,
-                processes=args.world_size,
-            )
+        self._record.start(
+            kwargs["model"],
+            kwargs["optimizer"],
+            seed=args.seed,
+            config=_settings(args),
+            step=state.global_step,
+            steps=state.max_steps,
+        )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Begins a step."""
@@ -107,9 +105,11 @@ class KymographCallback(RecordingCallback, TrainerCallback):  # type: ignore[mis
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Writes the record so far into the checkpoint."""
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        if self._record.run is not None and folder.is_dir():
-            path = folder / _file(self._record.study, self._record.arm)
-            _write(path, self._record.state_dict(state.global_step))
+        if self._record.run is None:
+            return
+        record = self._record.state_dict(state.global_step)  # on every rank: readings are combined
+        if state.is_world_process_zero and folder.is_dir():
+            _write(folder / _file(self._record.study, self._record.arm), record)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Writes the record."""

@@ -56,6 +56,7 @@ class Ranks:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self._store: Any = dist.distributed_c10d._get_default_store()
         self._processes: dict[int, Process | None] = {}
+        self.probes = 0
         self._meet(seconds)
         # gloo: readings are on the CPU, and must not wait for, or be mixed with, what an accelerator communicates
         _groups[self._number] = dist.new_group(backend="gloo")
@@ -142,6 +143,18 @@ class Ranks:
                 return f"rank {self.rank} lost the others: {first_line(error, 'no message')}"
             time.sleep(0.05)
 
+    def cause(self, error: BaseException) -> BaseException:
+        """Returns the error with which the training has ended: this rank's, or that of another which came first."""
+        self.tell_failure(error)
+        if not (isinstance(error, SystemExit) or _is_of_connection(error)):
+            return error
+        why = self.why_lost(error)
+        if why.startswith(f"rank {self.rank} lost"):
+            return error
+        if why.endswith(INTERRUPTED):
+            return error if isinstance(error, SystemExit) else SystemExit(why)
+        return KymographError(f"{why}, and rank {self.rank} was ended")
+
     def _failure_of(self, rank: int) -> str:
         key = f"{self._failures}/{rank}"
         try:
@@ -156,6 +169,14 @@ class Ranks:
             for rank, process in self._processes.items()
             if process is not None and process.can_be_queried and not process.is_alive(0.0)
         ]
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    """Returns whether an error is that of a process which cannot reach the others."""
+    if type(error).__module__ == "torch.distributed":
+        return True
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and any(word in words for word in ("gloo", "nccl", "connection"))
 
 
 _met: tuple[Any, Ranks] | None = None
@@ -314,7 +335,6 @@ class RankReadings:
 
     Args:
         ranks: the processes.
-        number: which probe of the process this is: all ranks must flush the same one.
         rule: how the readings of a key are combined: ``norm``, ``sum``, ``max``, ``mean`` (weighted by the key's
             entries), ``first`` (the first that counts), ``union`` (of units) or ``none``.
         counts: whether this rank's reading of a key counts.
@@ -324,12 +344,12 @@ class RankReadings:
     def __init__(
         self,
         ranks: Ranks,
-        number: int,
         rule: Callable[[Key], str],
         counts: Callable[[Key], bool],
         weight: Callable[[Key], Key],
     ) -> None:
-        self.ranks, self._number = ranks, number
+        ranks.probes += 1  # all ranks must flush the same one
+        self.ranks, self._number = ranks, ranks.probes
         self._rule, self._counts, self._weight = rule, counts, weight
         self._told = [_Told() for _ in range(ranks.size)]
         self._columns: dict[Key, int] = {}

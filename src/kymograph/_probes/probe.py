@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import operator
@@ -93,8 +92,6 @@ class Probe:
     as far as they are combined, on every rank.
     """
 
-    _numbers = itertools.count()
-
     def __init__(
         self,
         model: nn.Module,
@@ -109,7 +106,6 @@ class Probe:
     ) -> None:
         self.names = chosen(level)
         self._quantities = load(self.names)
-        self._number = next(Probe._numbers)
         self._ranks = ranks_here()
         self.strategy = Strategy("none")
         """How several processes train the network."""
@@ -383,9 +379,7 @@ class Probe:
         ranks, notes = self._ranks, self._session.notes
         assert ranks is not None
         self._holders = self._weights.holders(ranks.rank)
-        self._combined = RankReadings(
-            ranks, self._number, self._rule, self._counts, lambda key: ("output_size", key[1])
-        )
+        self._combined = RankReadings(ranks, self._rule, self._counts, lambda key: ("output_size", key[1]))
         self._table.share()
         self._session.shared = True
         self._passes.divisor = self.strategy.divisor

@@ -20,7 +20,7 @@ import re
 import shutil
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,8 @@ class RunResult:
     """The trained network as safetensors, if the study keeps it."""
     notes: tuple[str, ...] = ()
     """What a reader of the run should know, e.g. where its random numbers came from."""
+    processes: Mapping[str, Any] = field(default_factory=dict)
+    """How several processes have trained the run: their number, strategy and mesh; empty: one has."""
 
 
 def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any]) -> PackedRecord:
@@ -113,10 +115,11 @@ def pack_record(spec: RunSpec, result: RunResult, provenance: Mapping[str, Any])
     for note in notes:
         if not isinstance(note, str):
             raise KymographError(f"the note {note!r} is a {type(note).__name__}; notes are strings")
+    more = {name: value for name, value in (("notes", notes), ("processes", dict(result.processes))) if value}
     divergence = find_divergence(summary, lambda: result.series)
     diverged = None if divergence is None else {"step": divergence.step}
     contents = {
-        CONFIG: _config_bytes(spec, {**provenance, "notes": notes} if notes else provenance),
+        CONFIG: _config_bytes(spec, {**provenance, **more}),
         ARRAYS: arrays,
         SUMMARY: _json_bytes({"schema": SCHEMA, "summary": plain(summary), "diverged": diverged}),
     }

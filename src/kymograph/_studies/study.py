@@ -109,6 +109,8 @@ class Study(ABC, Generic[Config]):
     """The most runs that train in one stack."""
     threads: int | None = None
     """How many torch threads a stack can use when it is computed in this process; None: all."""
+    processes: int = 1
+    """How many processes train each run together, in a process group."""
     order: ClassVar[int] = LAST
     """The study's position among others, in lists and reports."""
 

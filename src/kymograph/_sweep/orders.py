@@ -153,6 +153,8 @@ class Order:
     """Environment variables to set while the stack is computed."""
     package: Mapping[str, str] = field(default_factory=dict)
     """The version and code hash of the package that planned the runs; empty: unknown."""
+    processes: int = 1
+    """How many processes train a run together."""
 
     def load_study(self, *, as_ordered: bool = False) -> Any:
         """Returns the study of these runs, from its files if they are on this machine, else from the order.
@@ -185,6 +187,7 @@ class Order:
             shipped=None if value["shipped"] is None else ShippedCode(**value["shipped"]),
             environment=value["environment"],
             package=value["package"],
+            processes=value.get("processes", 1),  # a job that an earlier version submitted has none
         )
 
 
@@ -195,12 +198,13 @@ def orders_for(
     log: tuple[str, ...],
     device: str,
     data_dir: str | Path | None,
+    processes: int = 1,
 ) -> list[Order]:
     """Returns one order per stack, with absolute paths; ``log`` are the heads of the directory's log."""
     out = str(directory.absolute())
     data = None if data_dir is None else str(Path(data_dir).expanduser().absolute())
     shipped, environment, package = ShippedCode.of(study), travelling_environment(), this_package()
-    return [Order(study, stack, out, device, data, log, shipped, environment, package) for stack in stacks]
+    return [Order(study, stack, out, device, data, log, shipped, environment, package, processes) for stack in stacks]
 
 
 def travelling_environment() -> dict[str, str]:

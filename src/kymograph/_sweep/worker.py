@@ -7,7 +7,6 @@ notebook needs no main guard and nothing is pickled.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import io
 import json
@@ -16,7 +15,6 @@ import platform
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +25,13 @@ from kymograph._runs.record import is_finished
 from kymograph._sweep.compute import RunOutcome, Workplace, choose_device, compute, import_torch, record_failure
 from kymograph._sweep.orders import Order, this_package
 from kymograph._sweep.progress import Follower
+from kymograph._sweep.rank_group import rank_group
+from kymograph._sweep.worker_process import die_with_parent, environment
 
 WORKER = (sys.executable, "-P", "-m", "kymograph._sweep.worker")
 """The command that starts a worker; -P keeps it from importing modules of the current directory."""
 SILENT = "--silent"
 """The option to answer with outcomes only, without progress, where the answers are a file on a shared disk."""
-_PARENT = "KYMOGRAPH_PARENT"
 
 
 def main() -> None:
@@ -85,7 +84,9 @@ def _outcomes(order: Order, follower: Follower) -> list[RunOutcome]:
         check_here(order)
         study = order.load_study(as_ordered=True)
         _check_data(study, order)
-        return compute(study, order.stack, Workplace.of(order, choose_device(order.device), follower))
+        device = choose_device(order.device)
+        with rank_group(order, device):
+            return compute(study, order.stack, Workplace.of(order, device, follower))
     except KymographError:
         raise
     except Exception as error:
@@ -129,40 +130,6 @@ def _check_data(study: Any, order: Order) -> None:
             study.prepare(specs, None if order.data_dir is None else Path(order.data_dir))
     except KymographError as error:
         raise KymographError(f"on {platform.node()}: {error}") from None
-
-
-@contextlib.contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables and restores them on exit: a worker may serve several sweeps."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-def child_environment() -> dict[str, str]:
-    """Returns the environment for a program that calls `die_with_parent`; it names this process as the parent."""
-    return {**os.environ, _PARENT: str(os.getpid())}
-
-
-def die_with_parent() -> None:
-    """Asks Linux to end this process when its parent ends, so that a killed sweep leaves nothing running.
-
-    Exits if the parent has already ended: an order could still be in the pipe.
-    """
-    named = os.environ.pop(_PARENT, "")  # not for processes that this one starts
-    parent = int(named) if named.isdecimal() else os.getppid()
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-    if os.getppid() != parent:
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -72,17 +72,23 @@ def computes_elsewhere(options: Any) -> bool:
 
 
 def choose_engine(
-    name: str, stacks: int, workers: int | None, device: str, options: Mapping[str, Any] | None = None
+    name: str,
+    stacks: int,
+    workers: int | None,
+    device: str,
+    options: Mapping[str, Any] | None = None,
+    processes: int = 1,
 ) -> Engine:
     """Returns the engine called ``name`` with a worker per core, or one per accelerator if there are any.
 
     ``auto`` computes in this process if there is work for one worker only, and in several otherwise. An engine that
-    computes elsewhere gets a worker per stack, regardless of this machine.
+    computes elsewhere gets a worker per stack, regardless of this machine. A worker that starts several ``processes``
+    for a run takes as many cores or accelerators.
     """
     check_engine(name, workers)
     engine_options = make_options(name, options or {})
     here = not computes_elsewhere(engine_options)
-    usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) if here else stacks)
+    usable = workers or ((len(accelerators(device)) or os.cpu_count() or 1) // processes if here else stacks)
     count = max(min(usable, stacks), 1)
     if name == AUTO:
         name = "processes" if count > 1 else "serial"

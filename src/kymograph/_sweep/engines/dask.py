@@ -25,7 +25,8 @@ from kymograph._sweep.compute import RunOutcome, accelerators, import_torch
 from kymograph._sweep.engines.base import EVERY, BeatProgress, record_death
 from kymograph._sweep.orders import Order
 from kymograph._sweep.progress import Follower
-from kymograph._sweep.worker import carry_out, child_environment, die_with_parent
+from kymograph._sweep.worker import carry_out
+from kymograph._sweep.worker_process import child_environment, die_with_parent
 
 PARTS = {
     "dask": {"attribute": "Engine", "about": "workers of a Dask cluster, on this machine or on others", "order": 3},

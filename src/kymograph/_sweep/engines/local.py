@@ -16,7 +16,9 @@ from kymograph._sweep.compute import RunOutcome, Workplace, accelerators, choose
 from kymograph._sweep.engines.base import exit_reason, record_death
 from kymograph._sweep.orders import Order
 from kymograph._sweep.progress import Follower
-from kymograph._sweep.worker import WORKER, check_here, child_environment
+from kymograph._sweep.rank_group import rank_group
+from kymograph._sweep.worker import WORKER, check_here
+from kymograph._sweep.worker_process import child_environment
 
 PARTS = {
     "serial": {"attribute": "SerialEngine", "about": "this process, one stack after the other", "order": 1},
@@ -43,7 +45,9 @@ class SerialEngine:
                 check_here(order)
                 study = order.load_study()
                 torch.set_num_threads(study.threads or before)
-                yield compute(study, order.stack, Workplace.of(order, choose_device(order.device), follower))
+                device = choose_device(order.device)
+                with rank_group(order, device):
+                    yield compute(study, order.stack, Workplace.of(order, device, follower))
         finally:
             torch.set_num_threads(before)
 
@@ -65,7 +69,9 @@ class ProcessesEngine:
         # Assigned here: workers that chose for themselves could all share one accelerator.
         devices = (accelerators(orders[0].device) if orders else []) or ["cpu"]
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        pool = [_WorkerThread(waiting, answers, devices[number % len(devices)]) for number in range(self.workers)]
+        each = orders[0].processes if orders else 1  # a run of several processes takes the accelerators that follow
+        firsts = [devices[number * each % len(devices)] for number in range(self.workers)]
+        pool = [_WorkerThread(waiting, answers, device) for device in firsts]
         try:
             for thread in pool:
                 thread.start()

@@ -85,11 +85,11 @@ class Options:
             if text is not None and (not text or any(character.isspace() for character in text)):
                 raise KymographError(f"{text!r} is not a valid partition or time")
 
-    def lines(self, device: str) -> list[str]:
+    def lines(self, device: str, processes: int = 1) -> list[str]:
         """Returns the sbatch options, the user's last, because the last one counts."""
         lines = [f"--partition={self.partition}"] if self.partition else []
         lines += [f"--time={self.time}"] if self.time else []
-        lines += ["--gres=gpu:1"] if device.startswith("cuda") else ["--cpus-per-task=1"]
+        lines += [f"--gres=gpu:{processes}"] if device.startswith("cuda") else [f"--cpus-per-task={processes}"]
         return [*lines, *map(check_line, self.sbatch)]
 
 
@@ -187,7 +187,7 @@ class _Sweep:
             orders = [[self.orders[number] for number in chunk] for chunk in part]
             first = orders[0][0]
             study = first.stack.study_directory(first.directory)
-            batch = write_batch(study, orders, self.workers, self.options.lines(first.device))
+            batch = write_batch(study, orders, self.workers, self.options.lines(first.device, first.processes))
             try:
                 job = _slurm("sbatch", "--parsable", str(batch.directory / "batch.sh"))
                 batch.submitted(job.strip().split(";")[0])  # NUMBER;CLUSTER where there are several clusters
