@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # Containers often set it; every test process would then compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: verdicts demo test test-all test-frameworks check bench bench-engines bench-modes bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
+.PHONY: verdicts demo test test-all test-frameworks check bench bench-engines bench-modes bench-ranks bench-rules bench-scale docs gallery notebooks fuzz chaos lock sbom clean
 
 demo: .venv/installed
 	$(BIN)/kymograph reproduce --dir runs/reproduce
@@ -33,9 +33,9 @@ check: .venv/installed-dev
 bench: .venv/installed
 	$(BIN)/python -m benchmarks $(or $(ROWS),--markdown docs/bench.md)
 
-# What an engine costs per sweep and per stack; whether a probe measures the same in every mode of training; a step of
-# every rule; commands in a directory of ten thousand runs.
-bench-engines bench-modes bench-rules bench-scale: bench-%: .venv/installed
+# What an engine costs per sweep and per stack; whether a probe measures the same in every mode of training; what it costs
+# on two ranks; a step of every rule; commands in a directory of ten thousand runs.
+bench-engines bench-modes bench-ranks bench-rules bench-scale: bench-%: .venv/installed
 	$(BIN)/python -m benchmarks $*
 
 # Hostile input and kills, as docs/security.md promises; KYMOGRAPH_FUZZ_SEED=N tries other inputs.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import compare, engines, modes, rules, scale, studies, watching
+from benchmarks import compare, engines, modes, ranks, rules, scale, studies, watching
 from kymograph._errors import KymographError, did_you_mean
 from kymograph._io.writing import write_atomically
 from kymograph._runs.provenance import hardware, versions
@@ -22,7 +22,7 @@ def main() -> int:
         metavar="NAME",
         help="rows, e.g. clipping-32, or all that begin alike, e.g. watching (default: every row); or one of: "
         "engines, the cost of each engine per sweep and per stack; modes, whether a probe measures the same in every "
-        "mode of training; rules, the cost of a step of each learning rule; "
+        "mode of training; ranks, what watching costs on two ranks; rules, the cost of a step of each learning rule; "
         "scale, what commands cost in a directory of ten thousand runs",
     )
     parser.add_argument("--repeats", type=int, default=3, help="how often each side is timed (default: 3)")
@@ -31,6 +31,7 @@ def main() -> int:
     others = {
         "engines": engines.bench_engines,
         "modes": modes.bench_modes,
+        "ranks": ranks.bench_ranks,
         "rules": rules.bench_rules,
         "scale": scale.bench_scale,
     }
