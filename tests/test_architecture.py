@@ -195,7 +195,7 @@ def test_no_module_changes_the_environment() -> None:
 
 CHANGING = {
     "_runs/formats/trackers.py",  # turns MLflow's telemetry off before importing it, unless the user turned it on
-    "_sweep/worker.py",  # sets the variables that travel with an order, for as long as it is carried out
+    "_sweep/worker_process.py",  # sets the variables that travel with an order, for as long as it is carried out
 }
 
 

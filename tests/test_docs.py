@@ -10,6 +10,7 @@ import inspect
 import json
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -57,10 +58,6 @@ def blocks(path: Path) -> list[Block]:
     return [(language, content) for language, content in found if not language.startswith("{")]
 
 
-def commands(content: str) -> list[str]:
-    return [line for line in content.splitlines() if line.startswith("kymograph ")]
-
-
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory to work in, with what only a reader has; nothing that is imported or registered here stays."""
@@ -100,8 +97,12 @@ def follow(found: list[Block], workspace: Path) -> None:
                 if name.startswith("test_"):
                     test(*[workspace / f"{name}-runs"] * len(inspect.signature(test).parameters))
         elif language == "":
-            for command in commands(content):
-                do(command, workspace)
+            for line in content.splitlines():
+                if line.startswith("kymograph "):
+                    do(line, workspace)
+                elif line.startswith("torchrun "):
+                    launcher = [sys.executable, "-m", "torch.distributed.run", *shlex.split(line)[1:]]
+                    subprocess.run(launcher, check=True, cwd=workspace, timeout=120)
 
 
 def file_name(content: str) -> str | None:

@@ -51,7 +51,7 @@ def test_a_restart_uses_the_engine_of_the_first_start(tmp_path: Path, monkeypatc
     asked: list[int] = []
     choose = base.choose_engine
 
-    def note(name: str, stacks: int, workers: int | None, device: str, options: dict) -> base.Engine:
+    def note(name: str, stacks: int, workers: int | None, device: str, options: dict, processes: int) -> base.Engine:
         asked.append(stacks)
         return choose("serial", stacks, workers, device, options)
 

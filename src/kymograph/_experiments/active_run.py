@@ -462,7 +462,7 @@ class ActiveRun:
         """
         before, _ = read_resume_state(_previous(path), self._identity)
         states = {one["step"]: one for one in (before, state) if one is not None}
-        told = [json.loads(text) for _, text in ranks.exchange("state", json.dumps([sorted(states), why]).encode())]
+        told = [parse_json(text) for _, text in ranks.exchange("state", json.dumps([sorted(states), why]).encode())]
         common = set(states).intersection(*(steps for steps, _ in told))
         if common:
             return states[max(common)], ""
@@ -566,7 +566,7 @@ class ActiveRun:
         if kind == "end":  # rank 0 has no more steps
             self._agree_at = sys.maxsize
             return False
-        due, self._agree_at = json.loads(text)
+        due, self._agree_at = parse_json(text)
         return due
 
     def _save(self, path: Path) -> None:

@@ -34,6 +34,7 @@ from kymograph._claims.design import Terms
 from kymograph._claims.registration import REGISTRATION, binding_terms
 from kymograph._errors import KymographError, first_line
 from kymograph._experiments.active_run import ActiveRun
+from kymograph._io.documents import parse_json
 from kymograph._io.files import real_path
 from kymograph._io.processes import Process
 from kymograph._io.writing import living_owner, make_directory, one_at_a_time
@@ -185,7 +186,7 @@ def _record_together(
             mine |= {"exists": run.exists, "version": run.version}
         except KymographError as error:
             mine["error"] = str(error)
-    told = [json.loads(text) for _, text in ranks.exchange("record", json.dumps(mine).encode())]
+    told = [parse_json(text) for _, text in ranks.exchange("record", json.dumps(mine).encode())]
     study, arm, seed, settings = named
     problem = told[0].get("error", "")
     for rank, theirs in enumerate(told):

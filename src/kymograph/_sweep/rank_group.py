@@ -20,6 +20,7 @@ from typing import Any
 
 from kymograph._errors import KymographError, first_line
 from kymograph._io.documents import parse_json
+from kymograph._io.files import read_bytes
 from kymograph._sweep.compute import Workplace, choose_device, import_torch
 from kymograph._sweep.orders import Order
 from kymograph._sweep.progress import Follower
@@ -28,7 +29,8 @@ from kymograph._sweep.worker_process import child_environment, die_with_parent, 
 _PEER = (sys.executable, "-P", "-m", "kymograph._sweep.rank_group")
 _HERE = "127.0.0.1"
 _SECONDS_TO_START, _SECONDS_TO_END = 120.0, 10.0
-_LAST_BYTES = 2000
+_MOST_BYTES = 2**24
+"""Of what a rank has printed before it could start."""
 
 
 @contextlib.contextmanager
@@ -93,7 +95,7 @@ def _wait_for(peers: list[subprocess.Popen[bytes]], logs: list[Path], store: Any
     for rank, (peer, log) in enumerate(zip(peers, logs, strict=True), start=1):
         while not store.check([f"started/{rank}"]):
             if peer.poll() is not None or time.monotonic() > until:
-                lines = log.read_bytes()[-_LAST_BYTES:].decode(errors="replace").split("\n")
+                lines = read_bytes(log, _MOST_BYTES).decode(errors="replace").split("\n")
                 why = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
                 how = "did not start in time" if peer.returncode is None else f"ended with code {peer.returncode}"
                 raise KymographError(f"rank {rank} of {len(peers) + 1} {how}: {why}")
@@ -128,7 +130,7 @@ def main() -> None:
     """Trains one rank's part of the order on standard input."""
     die_with_parent()
     order = Order.from_json(parse_json(sys.stdin.buffer.read()))
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rank, size = int(os.environ.get("RANK", "")), int(os.environ.get("WORLD_SIZE", ""))
     import_torch().set_num_threads(1)
     import torch.distributed as dist
 
@@ -138,7 +140,9 @@ def main() -> None:
         study = order.load_study(as_ordered=True)
         device = _device(order, rank)
         patience = datetime.timedelta(seconds=_SECONDS_TO_START)
-        store = _stores().TCPStore(_HERE, int(os.environ["MASTER_PORT"]), size, is_master=False, timeout=patience)
+        store = _stores().TCPStore(
+            _HERE, int(os.environ.get("MASTER_PORT", "")), size, is_master=False, timeout=patience
+        )
         store.set(f"started/{rank}", "")
         _join(store, rank, size, device)
         try:
