@@ -199,6 +199,7 @@ def ranks_train(rank: int, size: int, meeting: str, results: str) -> None:
     if size == 2:
         mixed(rank, results)
         wrapped_later(rank, results)
+        gathered(rank, results)
         uneven_numbers_of_steps(rank, results)
         refusals(rank, results)
     dist.destroy_process_group()
@@ -226,6 +227,19 @@ def wrapped_later(rank: int, results: str) -> None:
                 nn.utils.clip_grad_norm_(net.parameters(), 0.5)
                 optimizer.step()
     store(Path(results) / f"wrapped later {rank}", probe, True)
+
+
+def gathered(rank: int, results: str) -> None:
+    net = DistributedDataParallel(made())
+    optimizer = torch.optim.SGD(net.parameters(), 0.05, momentum=0.9)
+    with ky.Probe(net, optimizer, ["effective_rank", "output_norm"], every=1, gather=True) as probe:
+        for step in range(STEPS):
+            with probe.step(step):
+                optimizer.zero_grad()
+                sharded_loss(net, step).backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+                optimizer.step()
+    store(Path(results) / f"gathered {rank}", probe, True)
 
 
 def uneven_numbers_of_steps(rank: int, results: str) -> None:
@@ -332,6 +346,19 @@ def test_mixed_precision_is_measured(results: tuple[int, Path]) -> None:
     np.testing.assert_allclose(value, exact, rtol=1e-6)  # before the first step: float32 shards
     for name in ("output_norm", "weight_gradient_norm", "update_norm", "raw_weight_gradient_norm"):
         np.testing.assert_allclose(found[name][0], one.series()[name].value[0], rtol=0.05, err_msg=name)
+
+
+def test_effective_rank_is_that_of_the_batch_if_rows_are_gathered(results: tuple[int, Path]) -> None:
+    size, path = results
+    if size != 2:
+        pytest.skip("tried with two ranks")
+    one = whole(size).series()["effective_rank"]
+    for rank in range(2):
+        found, told = load(path / f"gathered {rank}")
+        assert told["sites"]["effective_rank"] == list(one.sites or ())
+        # Also at `position`, whose rows are the same on both ranks: twice the same rows have the same rank.
+        np.testing.assert_allclose(found["effective_rank"], one.value, rtol=1e-5)
+        assert not [note for note in told["notes"] if "effective_rank" in note]
 
 
 def test_a_network_that_is_wrapped_after_its_probe_was_made(results: tuple[int, Path]) -> None:

@@ -32,7 +32,8 @@ from torch import Tensor, nn
 from kymograph._errors import KymographError, first_line
 from kymograph._io.documents import parse_json
 from kymograph._io.processes import Process
-from kymograph._probes.readings import Key, Row, combine_columns
+from kymograph._probes.quantities.activations import MOST_ROWS
+from kymograph._probes.readings import Key, Number, Row, combine_columns
 from kymograph._runs.provenance import code_hash, versions
 
 SECONDS_TO_MEET = "KYMOGRAPH_RANK_TIMEOUT"
@@ -305,6 +306,12 @@ def active_data_parallel(size: int) -> Strategy | None:
     return None if active is None else _data_parallel(active, size)
 
 
+def some_rows(output: Tensor, ranks: int) -> Tensor:
+    """Returns rows of an output (samples, units), evenly spaced, at most as many on all ranks as one would use."""
+    stride = -(-output.shape[0] * ranks // MOST_ROWS)
+    return output[::stride].float()
+
+
 def fingerprint(output: Tensor) -> str:
     """Returns some entries of an output as text, to tell whether other ranks have the same; empty if all are 0."""
     flat = output.detach().reshape(-1)
@@ -327,7 +334,7 @@ class _Part:
     steps: list[int]
     values: np.ndarray  # (steps, columns)
     read: np.ndarray  # (steps, columns), whether each was read
-    units: Mapping[tuple[int, int], np.ndarray]  # by step's index and column: which units fired
+    units: Mapping[tuple[int, int], np.ndarray]  # by step's index and column: which units fired, or rows of an output
 
 
 class RankReadings:
@@ -339,6 +346,7 @@ class RankReadings:
             entries), ``first`` (the first that counts), ``union`` (of units) or ``none``.
         counts: whether this rank's reading of a key counts.
         weight: the key whose readings weight the mean of a key.
+        of_gathered: by quantity, what is computed from the rows of all ranks together.
     """
 
     def __init__(
@@ -347,10 +355,11 @@ class RankReadings:
         rule: Callable[[Key], str],
         counts: Callable[[Key], bool],
         weight: Callable[[Key], Key],
+        of_gathered: Mapping[str, Callable[[Tensor], Number]],
     ) -> None:
         ranks.probes += 1  # all ranks must flush the same one
         self.ranks, self._number = ranks, ranks.probes
-        self._rule, self._counts, self._weight = rule, counts, weight
+        self._rule, self._counts, self._weight, self._of_gathered = rule, counts, weight, of_gathered
         self._told = [_Told() for _ in range(ranks.size)]
         self._columns: dict[Key, int] = {}
         self._unheard = b""
@@ -394,7 +403,11 @@ class RankReadings:
             for key, value in row.items():
                 column = self._columns[key]
                 read[index, column] = True
-                if isinstance(value, Tensor) and value.dim():
+                if isinstance(value, Tensor) and value.dim() == 2:
+                    rows_of = value.cpu().numpy()
+                    masks.append(np.frombuffer(rows_of.tobytes(), dtype=np.uint8))
+                    units.append([index, column, value.shape[1], len(masks[-1])])
+                elif isinstance(value, Tensor) and value.dim():
                     masks.append(np.packbits((value > 0).cpu().numpy()))
                     units.append([index, column, value.numel(), len(masks[-1])])
                 else:
@@ -427,10 +440,13 @@ class RankReadings:
         packed = np.frombuffer(content, dtype=np.uint8, count=-(-cells // 8), offset=start)
         read = np.unpackbits(packed, count=cells).astype(bool).reshape(shape)
         start += len(packed)
-        units = {}
+        units: dict[tuple[int, int], np.ndarray] = {}
         for index, column, count, size in head["units"]:
             mask = np.frombuffer(content, dtype=np.uint8, count=size, offset=start)
-            units[index, column] = np.unpackbits(mask, count=count).astype(bool)
+            if known.columns[column][0][0] in self._of_gathered:
+                units[index, column] = np.frombuffer(mask.tobytes(), dtype=np.float32).reshape(-1, count)
+            else:
+                units[index, column] = np.unpackbits(mask, count=count).astype(bool)
             start += size
         return head["more"], _Part(head["steps"], values, read, units)
 
@@ -468,7 +484,10 @@ class RankReadings:
                 with np.errstate(invalid="ignore", divide="ignore"):
                     combined[:, column] = summed / weights.sum(0)
         for (index, column), masks in units.items():
-            if len({len(mask) for mask in masks}) == 1:
+            if self._rule(keys[column]) == "gathered" and len(masks) == int(read[:, index, column].sum()):
+                rows = torch.from_numpy(np.concatenate(masks))
+                combined[index, column] = float(self._of_gathered[keys[column][0]](rows))
+            elif keys[column][0] not in self._of_gathered and len({len(mask) for mask in masks}) == 1:
                 combined[index, column] = np.count_nonzero(np.any(masks, axis=0))
         somewhere = np.asarray(read.any(0))
         return steps, [

@@ -69,6 +69,8 @@ class Session:
         for key, readings in self.several.items():
             quantity = self._quantities[key[0]]
             try:
+                if isinstance(readings[0][1], Tensor) and readings[0][1].dim() == 2:
+                    raise ValueError("rows of a layer that is called several times in a step are not gathered")
                 row[key] = combine_micro_batches(readings, quantity.together, quantity.across, self.shared)
             except ValueError as error:
                 row[key] = math.nan

@@ -10,21 +10,39 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from kymograph._errors import KymographError, first_line
-from kymograph._probes.distributed import RankReadings, Strategy, active_data_parallel, ranks_here, strategy_of
+from kymograph._probes.distributed import (
+    RankReadings,
+    Strategy,
+    active_data_parallel,
+    ranks_here,
+    some_rows,
+    strategy_of,
+)
 from kymograph._probes.fixed_batch import FixedBatch, Loss
 from kymograph._probes.hooks import LayerHook, Session
 from kymograph._probes.layers import can_be_called, compiled_modules, find_layers, unwrapped
 from kymograph._probes.points import BackwardPasses, GradientPoints, Scaler
 from kymograph._probes.quantities import LoadedQuantity, QuantityInput, chosen, load
-from kymograph._probes.readings import BLOCK, Column, Key, MeasuredStep, ReadingTable, Row, combine_columns, derived
+from kymograph._probes.readings import (
+    BLOCK,
+    Column,
+    Key,
+    MeasuredStep,
+    Number,
+    ReadingTable,
+    Row,
+    combine_columns,
+    derived,
+)
 from kymograph._probes.schedule import Schedule
 from kymograph._probes.site_families import counted, families
 from kymograph._probes.weights import WeightReader, optimizers_in
@@ -79,6 +97,8 @@ class Probe:
         loss: ``loss(model, batch)`` returns a tensor with one entry; for the quantities of the whole network.
         batch: the fixed batch that these are computed on.
         scaler: the ``torch.amp.GradScaler`` of the loop, if it has one: gradients are divided by its scale.
+        gather: whether several ranks send rows of their outputs to one another at every measured step, for quantities
+            that do not follow from those of the parts, such as ``effective_rank``; otherwise these are not measured.
 
     If a layer is called several times in a step (a shared module, several micro-batches), the readings of all its calls
     are combined as the quantity's ``together`` says. Calls under ``no_grad`` are not part of the step. What cannot be
@@ -103,14 +123,16 @@ class Probe:
         loss: Loss | None = None,
         batch: Any = None,
         scaler: Scaler | None = None,
+        gather: bool = False,
     ) -> None:
         self.names = chosen(level)
         self._quantities = load(self.names)
         self._ranks = ranks_here()
         self.strategy = Strategy("none")
         """How several processes train the network."""
+        self._of_gathered: dict[str, Callable[[Tensor], Number]] = {}
         if self._ranks is not None:
-            self._share_quantities(model, self._ranks.size)
+            self._share_quantities(model, self._ranks.size, gather)
         self.schedule = Schedule(every, budget)
         found_layers = find_layers(model, layers)
         self._layer_names = [layer.name for layer in found_layers]
@@ -244,7 +266,7 @@ class Probe:
             if self._combined is not None:
                 self._session.fingerprints = self._session.fingerprints or None
                 if self._table.measured - len(self._table.steps) >= self._block:
-                    self._block = min(2 * self._block, BLOCK)
+                    self._block = 1 if self._of_gathered else min(2 * self._block, BLOCK)
                     self.combine()
             if not self.schedule.constant or not self._layers_known:
                 self._remove_hooks()
@@ -366,12 +388,18 @@ class Probe:
             for index, step in enumerate(self._table.steps)
         ][since:]
 
-    def _share_quantities(self, model: nn.Module, size: int) -> None:
-        """Prepares to measure a part of the batch and the weights: what does not follow from parts is not computed."""
+    def _share_quantities(self, model: nn.Module, size: int, gather: bool) -> None:
+        """Prepares to measure a part of the batch and the weights.
+
+        What does not follow from parts is not computed, unless the parts are to be gathered.
+        """
         self.strategy = strategy_of(model, size)
         self._quantities |= {name: one for name, one in load(["output_size"]).items() if name not in self._quantities}
         for name, quantity in self._quantities.items():
-            if quantity.across == "undefined":
+            if quantity.across == "undefined" and gather and quantity.units and not quantity.wants_layer:
+                self._of_gathered[name] = quantity.function
+                self._quantities[name] = replace(quantity, function=partial(some_rows, ranks=size))
+            elif quantity.across == "undefined":
                 self._quantities[name] = replace(quantity, function=_not_a_number, wants_layer=False, units=False)
 
     def _share_readings(self) -> None:
@@ -379,7 +407,9 @@ class Probe:
         ranks, notes = self._ranks, self._session.notes
         assert ranks is not None
         self._holders = self._weights.holders(ranks.rank)
-        self._combined = RankReadings(ranks, self._rule, self._counts, lambda key: ("output_size", key[1]))
+        self._combined = RankReadings(
+            ranks, self._rule, self._counts, lambda key: ("output_size", key[1]), self._of_gathered
+        )
         self._table.share()
         self._session.shared = True
         self._passes.divisor = self.strategy.divisor
@@ -390,11 +420,12 @@ class Probe:
                     f"rank {rank} measures other layers or quantities than rank {ranks.rank}; a network whose layers "
                     "are divided among ranks (pipeline parallelism) cannot be measured as one"
                 )
+        self._block = 1 if self._of_gathered else _FIRST_BLOCK
         for quantity in self._quantities.values():
-            if quantity.across == "undefined":
+            if quantity.across == "undefined" and quantity.name not in self._of_gathered:
                 notes[quantity.name] = (
                     f"{quantity.name} is not measured: that of a batch does not follow from those of its parts on "
-                    f"{ranks.size} ranks"
+                    f"{ranks.size} ranks; gather=True sends rows of the outputs"
                 )
             elif quantity.input is QuantityInput.NETWORK and self.strategy.shards_weights:
                 notes[quantity.name] = f"{quantity.name} is not measured: no rank has all weights (fully_shard)"
@@ -419,6 +450,8 @@ class Probe:
             if self._holders[site][0] == "replicated":
                 return "first"
             return "none" if quantity.together == "mean" else quantity.together
+        if name in self._of_gathered and site not in self._session.failed | self._others_failed:
+            return "gathered"
         if quantity.across == "undefined" or site in self._session.failed | self._others_failed:
             return "none"
         if site in (self._replicated or ()):
