@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -200,6 +201,7 @@ def ranks_train(rank: int, size: int, meeting: str, results: str) -> None:
         mixed(rank, results)
         wrapped_later(rank, results)
         gathered(rank, results)
+        with_a_budget(rank, results)
         uneven_numbers_of_steps(rank, results)
         refusals(rank, results)
     dist.destroy_process_group()
@@ -240,6 +242,18 @@ def gathered(rank: int, results: str) -> None:
                 nn.utils.clip_grad_norm_(net.parameters(), 0.5)
                 optimizer.step()
     store(Path(results) / f"gathered {rank}", probe, True)
+
+
+def with_a_budget(rank: int, results: str) -> None:
+    """Measuring is slow on rank 1 only, and rank 0 decides how often both measure."""
+    net = DistributedDataParallel(made())
+    with ky.Probe(net, None, ["output_norm"], every=1, budget=0.5) as probe:
+        for step in range(60):
+            with probe.step(step) as measured:
+                sharded_loss(net, step % 3).backward()
+                if measured and rank == 1:
+                    time.sleep(0.01)
+    store(Path(results) / f"budget {rank}", probe, True)
 
 
 def uneven_numbers_of_steps(rank: int, results: str) -> None:
@@ -346,6 +360,15 @@ def test_mixed_precision_is_measured(results: tuple[int, Path]) -> None:
     np.testing.assert_allclose(value, exact, rtol=1e-6)  # before the first step: float32 shards
     for name in ("output_norm", "weight_gradient_norm", "update_norm", "raw_weight_gradient_norm"):
         np.testing.assert_allclose(found[name][0], one.series()[name].value[0], rtol=0.05, err_msg=name)
+
+
+def test_rank_0_decides_how_often_a_budget_lets_all_measure(results: tuple[int, Path]) -> None:
+    size, path = results
+    if size != 2:
+        pytest.skip("tried with two ranks")
+    steps = [load(path / f"budget {rank}")[1]["steps"]["output_norm"] for rank in range(2)]
+    assert steps[0] == steps[1]
+    assert len(steps[0]) > 4
 
 
 def test_effective_rank_is_that_of_the_batch_if_rows_are_gathered(results: tuple[int, Path]) -> None:

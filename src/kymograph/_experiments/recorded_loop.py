@@ -379,22 +379,28 @@ class RecordedRun(ActiveRun):
         try:
             self._lock.check()
             series = self.end()
-            result = RunResult(series, dict(self.summary), notes=tuple(self.notes), processes=self.processes)
-            packed = pack_record(self._spec, result, self._origin)
+            with self._telling_others():
+                result = RunResult(series, dict(self.summary), notes=tuple(self.notes), processes=self.processes)
+                packed = pack_record(self._spec, result, self._origin)
         except BaseException as error:
             self._fail(error)
             raise
-        with self._ending():
-            try:
-                self._lock.check()  # again: packing a large record takes time
-                store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
-            except Exception as error:
-                if self._ranks is not None:
-                    self._ranks.exchange("record", first_line(error, type(error).__name__).encode())
-                raise
-            shutil.rmtree(self._working, ignore_errors=True)
+        with self._ending(), self._telling_others():
+            self._lock.check()  # again: packing a large record takes time
+            store_record(self._root, self._spec, packed, time.perf_counter() - self._started)
+        shutil.rmtree(self._working, ignore_errors=True)
+        if self._ranks is not None:
+            self._ranks.exchange("record")
+
+    @contextlib.contextmanager
+    def _telling_others(self) -> Iterator[None]:
+        """Tells the other ranks, which wait for the record, why a block failed."""
+        try:
+            yield
+        except Exception as error:
             if self._ranks is not None:
-                self._ranks.exchange("record")
+                self._ranks.exchange("record", first_line(error, type(error).__name__).encode())
+            raise
 
     def close(self) -> None:
         """Gives the recording up: nothing is stored, and the run is missing until it is recorded again.
@@ -467,14 +473,11 @@ class FollowingRun(ActiveRun):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if error is not None:
-                self._followed.tell_failure(error)
-                self.close()
-            elif not self._ended:
-                self.finish()
-        finally:
-            self._termination.restore()
+        if error is not None:
+            self._followed.tell_failure(error)
+            self.close()
+        elif not self._ended:
+            self.finish()
 
     def log(self, values: Mapping[str, Any] | None = None, /, *, step: Step | None = None, **named: Any) -> None:
         """Leaves logging to rank 0."""
@@ -486,11 +489,19 @@ class FollowingRun(ActiveRun):
         """Combines the last readings, and waits until rank 0 has written the record; raises if it cannot."""
         if self._ended:
             raise KymographError("the run has already ended")
-        self._ended = True
-        self.end()
-        _, problem = self._followed.exchange("record")[0]
+        try:
+            self.end()
+            _, problem = self._followed.exchange("record")[0]
+        finally:
+            self.close()
         if problem:
             raise KymographError(f"rank 0 failed: {problem.decode()}")
+
+    def close(self) -> None:
+        """Gives the run up on this rank."""
+        super().close()
+        self._ended = True
+        self._termination.restore()
 
 
 class _TerminationAsExit:

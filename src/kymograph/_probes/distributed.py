@@ -399,6 +399,7 @@ class RankReadings:
         read = np.zeros(values.shape, dtype=bool)
         masks: list[np.ndarray] = []
         units: list[list[int]] = []
+        on_devices: dict[tuple[torch.device, torch.dtype], list[tuple[int, int, Tensor]]] = {}
         for index, row in enumerate(rows):
             for key, value in row.items():
                 column = self._columns[key]
@@ -410,8 +411,13 @@ class RankReadings:
                 elif isinstance(value, Tensor) and value.dim():
                     masks.append(np.packbits((value > 0).cpu().numpy()))
                     units.append([index, column, value.numel(), len(masks[-1])])
+                elif isinstance(value, Tensor):
+                    on_devices.setdefault((value.device, value.dtype), []).append((index, column, value))
                 else:
-                    values[index, column] = float(value)
+                    values[index, column] = value
+        for found in on_devices.values():  # an accelerator is asked once, not once for each reading
+            at, columns, tensors = zip(*found, strict=True)
+            values[at, columns] = torch.stack(tensors).cpu().double().numpy()
         head = json.dumps(
             {
                 "probe": self._number,

@@ -411,7 +411,7 @@ class Probe:
             ranks, self._rule, self._counts, lambda key: ("output_size", key[1]), self._of_gathered
         )
         self._table.share()
-        self._session.shared = True
+        self._session.shared = self.schedule.agreed = True
         self._passes.divisor = self.strategy.divisor
         measured = json.dumps([self._layer_names, list(self.names), self.schedule.every, self.schedule.budget])
         for rank, (_, theirs) in enumerate(ranks.exchange("record", hashlib.sha256(measured.encode()).digest())):
@@ -463,7 +463,7 @@ class Probe:
         """Returns what this rank tells the others with its readings."""
         prints, self._session.fingerprints = self._session.fingerprints, None
         return {
-            "interval": self.schedule.interval,
+            "interval": self.schedule.proposed,
             "strategy": self.strategy.name,
             "fingerprints": prints,
             "failed": sorted(self._session.failed),

@@ -39,6 +39,9 @@ class Schedule:
         self._others: deque[float] = deque(maxlen=_REMEMBERED)
         self._first = True
         self._started = 0.0
+        self.agreed = False
+        """Whether several ranks agree on the interval: it is then only `proposed` here, and changed for all of them."""
+        self.proposed = self.interval
 
     @property
     def constant(self) -> bool:
@@ -87,6 +90,7 @@ class Schedule:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Restores what `state` returned."""
         self.interval, self._next, self._first = state["interval"], state["next"], state["first"]
+        self.proposed = self.interval
         self._seen = state.get("seen")  # states of earlier versions have none
         self._measured.extend(state["measured"])
         self._others.extend(state["others"])
@@ -96,4 +100,6 @@ class Schedule:
         if self.budget is not None and self._measured and usual > 0:
             extra = statistics.median(self._measured) - usual
             # At least 2: there must be steps that are not measured, to compare with.
-            self.interval = max(self.every, 2, math.ceil(extra / (self.budget * usual)))
+            self.proposed = max(self.every, 2, math.ceil(extra / (self.budget * usual)))
+            if not self.agreed:
+                self.interval = self.proposed

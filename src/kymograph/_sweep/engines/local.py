@@ -47,7 +47,8 @@ class SerialEngine:
                 torch.set_num_threads(study.threads or before)
                 device = choose_device(order.device)
                 with rank_group(order, device):
-                    yield compute(study, order.stack, Workplace.of(order, device, follower))
+                    outcomes = compute(study, order.stack, Workplace.of(order, device, follower))
+                yield outcomes
         finally:
             torch.set_num_threads(before)
 
