@@ -34,18 +34,22 @@ def test_a_killed_worker_costs_its_stack_until_the_next_try(
     assert whole.code == 0 and watch.points > 20 and not watch.killed, whole.out
     expected = fingerprint(roots[0])
     tried = chosen(watch.points // workers, SHARE)
+    killed = 0
     for point in tried:
         watch = Watch(str(roots[0]), tally, point)
         set_out(played, stage, roots[0])
         ended = played.play(roots, before=watch.begin)
-        assert watch.killed and not watch.living(), point
+        # Workers that wait for one another's locks pass a few points more or fewer each time.
+        assert (watch.killed or watch.points < point * workers) and not watch.living(), point
+        killed += watch.killed
         # A worker that had stored all its runs, and was about to say so, costs nothing.
         assert ended.code == 0 or (ended.code == 1 and "the worker process died (signal 9)" in ended.out), ended.out
         again = played.play(roots)
         assert again.code == 0, (point, again.out)
         assert fingerprint(roots[0]) == expected, point
         assert not leftovers(roots[0]) + leftovers(roots[1]), point
-    print(f"{workers} workers: {len(tried)} kills")
+    assert killed
+    print(f"{workers} workers: {killed} kills")
 
 
 @pytest.mark.slow
